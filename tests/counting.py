@@ -8,9 +8,9 @@ import sympy
 from sympy import And, Eq, KroneckerDelta, Mul, Not, Piecewise, S
 
 from sympy_tensordiff import IndexedMax, IndexedMin, IndexedSum, TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.codegen import loops
-from sympy_tensordiff.codegen.scalars import Load
-from sympy_tensordiff.codegen.walk import array_shapes, scalars
+from sympy_tensordiff.codegen.ir import loops
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import array_shapes, scalars
 from sympy_tensordiff.reference import evaluate, points
 
 # A condition on a factor of a product stays there: where it fails, the product is 0.

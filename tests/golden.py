@@ -37,8 +37,8 @@ from fuzz import function_checks
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.compile import print_source
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.testing import call_arguments, random_values
 from sympy_tensordiff.testing.values import shape_of
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from in_c_call import call
 
-from sympy_tensordiff.codegen.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.loops import Program
-from sympy_tensordiff.codegen.printers.c import COptions, CSource, print_c
-from sympy_tensordiff.codegen.sizes import solve_sizes
+from sympy_tensordiff.codegen.emit.c import COptions, CSource, print_c
+from sympy_tensordiff.codegen.ir.loops import Program
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.errors import NotInCError
 
 COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")

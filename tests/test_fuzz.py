@@ -18,7 +18,7 @@ from fuzz.__main__ import main
 from fuzz.systems import points, random_system
 
 from sympy_tensordiff import IndexedSum, TensorComprehension
-from sympy_tensordiff.codegen.plan import Starts
+from sympy_tensordiff.codegen.lower.plan import Starts
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate

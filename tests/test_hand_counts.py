@@ -17,10 +17,10 @@ from fuzz.count import count
 
 from benchmarks.rows import ROWS
 from benchmarks.rows.convolutions import extent
-from sympy_tensordiff.codegen.loops import Add, AddAt, Bound, If, Let, Loop, Store
+from sympy_tensordiff.codegen.ir.loops import Add, AddAt, Bound, If, Let, Loop, Store
+from sympy_tensordiff.codegen.ir.scalars import Number, Operation
+from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.scalars import Number, Operation
-from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine
 
 

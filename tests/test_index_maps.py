@@ -10,7 +10,7 @@ from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Eq, KroneckerDelta, Max, Mod, Piecewise, ceiling, floor, frac
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.printers.lanes import _extreme_of
+from sympy_tensordiff.codegen.emit.lanes import _extreme_of
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times

@@ -61,11 +61,13 @@ MODULES: dict[str, frozenset[str]] = {
     # The door of a room takes the classes that users write and hands the graph on.
     f"{PACKAGE}.codegen.api": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.program": frozenset({"symbolic"}),
-    f"{PACKAGE}.codegen.signature": frozenset({"symbolic"}),
+    f"{PACKAGE}.codegen.run.signature": frozenset({"symbolic"}),
     f"{PACKAGE}.drawing.api": frozenset({"symbolic", "derivative"}),
     f"{PACKAGE}.drawing.equations": frozenset({"symbolic", "derivative"}),
     f"{PACKAGE}.drawing.plot": frozenset({"symbolic"}),
 }
+# The folders of `codegen` in the way of the data: each imports itself and those before it.
+STAGES = ("ir", "lower", "schedule", "emit", "run")
 # Imports against the table that are known and accepted: (module, imported module). Keep it empty.
 ALLOWED: frozenset[tuple[str, str]] = frozenset()
 
@@ -130,6 +132,21 @@ def violations(imports: dict[str, frozenset[str]]) -> list[str]:
     return found
 
 
+def backward_stages(imports: dict[str, frozenset[str]]) -> list[str]:
+    """The imports of a folder of `codegen` from one that comes after it, or from its doors."""
+    stages = {
+        module: STAGES.index(module.split(".")[2]) if module.split(".")[2] in STAGES else len(STAGES)
+        for module in imports
+        if module.startswith(f"{PACKAGE}.codegen.")
+    }
+    return [
+        f"{module} imports {target}"
+        for module, stage in stages.items()
+        for target in sorted(imports[module])
+        if stages.get(target, -1) > stage
+    ]
+
+
 def cycles(imports: dict[str, frozenset[str]]) -> list[list[str]]:
     """The modules on or between import cycles, each with what it imports there.
 
@@ -155,6 +172,12 @@ def test_the_import_table_holds() -> None:
     assert not found, "\n".join(found)
 
 
+def test_kernels_are_made_in_stages() -> None:
+    imports = imports_of_all()
+    assert backward_stages(imports) == []
+    assert {m.split(".")[2] for m in imports if m.startswith(f"{PACKAGE}.codegen.")} == {*STAGES, "api", "program"}
+
+
 def test_no_import_cycles() -> None:
     assert cycles(imports_of_all()) == []
 
@@ -163,11 +186,13 @@ def test_the_checks_see_a_violation() -> None:
     """A check that finds nothing anywhere would pass as well."""
     bad = {f"{PACKAGE}.integer.smith": frozenset({f"{PACKAGE}.graph.nodes"})}
     assert len(violations(bad)) == 1
+    early, late_stage = f"{PACKAGE}.codegen.ir.loops", f"{PACKAGE}.codegen.emit.c"
+    assert len(backward_stages({early: frozenset({late_stage}), late_stage: frozenset({early})})) == 1
     a, b, c = f"{PACKAGE}.graph.a", f"{PACKAGE}.graph.b", f"{PACKAGE}.graph.c"
     assert cycles({a: frozenset({b}), b: frozenset({a, c}), c: frozenset()}) == [[a, b], [b, a]]
-    late = ast.parse("def f():\n    from .. import graph\n    import sympy_tensordiff.codegen.loops as l\n")
+    late = ast.parse("def f():\n    from .. import graph\n    import sympy_tensordiff.codegen.ir.loops as l\n")
     seen = set(imported_modules(f"{PACKAGE}.integer.affine", late))
-    assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.loops"}
+    assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.ir.loops"}
 
 
 @every("module", [m for m in SOURCES if is_package(m)])

@@ -8,9 +8,9 @@ from named_functions import named_functions
 from sympy import Basic
 
 from sympy_tensordiff import IndexedSum
-from sympy_tensordiff.codegen.compile import BACKENDS, print_source
+from sympy_tensordiff.codegen.ir.walk import loops
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.walk import loops
+from sympy_tensordiff.codegen.run.compile import BACKENDS, print_source
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import assert_equal, random_values

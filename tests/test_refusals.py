@@ -10,11 +10,11 @@ from every import every
 from sympy import Function, I, IndexedBase, Piecewise, Symbol
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import compile as compile_module
-from sympy_tensordiff.codegen.compile import CompiledFunction
-from sympy_tensordiff.codegen.loops import Array, Kernel, Program, Store
-from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.ir.loops import Array, Kernel, Program, Store
+from sympy_tensordiff.codegen.ir.verify import verify
+from sympy_tensordiff.codegen.run import compile as compile_module
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,

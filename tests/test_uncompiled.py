@@ -7,7 +7,7 @@ import pytest
 from uncompiled import Checked
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import compile as compiling
+from sympy_tensordiff.codegen.run import compile as compiling
 
 i, n = td.indices("i n")
 x = td.TensorSymbol("x", n)

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import pytest
 
-from sympy_tensordiff.codegen import compile as compiling
+from sympy_tensordiff.codegen.run import compile as compiling
 
 
 class Checked(np.ndarray):

@@ -11,7 +11,7 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import independent_variables, structured_hessian, structured_jacobian

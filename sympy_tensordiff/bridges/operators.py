@@ -16,8 +16,8 @@ import numpy as np
 import sympy
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.sizes import EmptyAxes
+from sympy_tensordiff.codegen.ir.sizes import EmptyAxes
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
 from sympy_tensordiff.structure.values import unused

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, overload
 
-from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
-from sympy_tensordiff.codegen.distribution import BlockFunction, distributed
-from sympy_tensordiff.codegen.printers.compute import with_compute
 from sympy_tensordiff.codegen.program import build_program, program_at
-from sympy_tensordiff.codegen.results import flatten
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.run.compute import with_compute
+from sympy_tensordiff.codegen.run.distribution import BlockFunction, distributed
+from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 
@@ -287,7 +287,7 @@ def generate_code(
     rows = backend in ("numba", "c")
     program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library, rows=rows)
     if backend == "c":
-        from sympy_tensordiff.codegen.printers.c import COptions, print_c  # as other printers, where it is asked for
+        from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where it is asked for
 
         return print_c(program, COptions(parallel=parallel, **of_c))
     return with_compute(print_source(program, backend, parallel), program, backend)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from sympy_tensordiff.codegen.distribution import register_distribution
-from sympy_tensordiff.codegen.loops import Argument
+from sympy_tensordiff.codegen.ir.loops import Argument
 from sympy_tensordiff.codegen.program import program_at
-from sympy_tensordiff.codegen.results import flatten, nesting
-from sympy_tensordiff.codegen.signature import in_order
+from sympy_tensordiff.codegen.run.distribution import register_distribution
+from sympy_tensordiff.codegen.run.results import flatten, nesting
+from sympy_tensordiff.codegen.run.signature import in_order
 from sympy_tensordiff.distributed.arguments import (
     blocks_of_chunks,
     checked_blocks,

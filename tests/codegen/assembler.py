@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.ir.loops import Program
 
 
 def tools() -> Path | None:

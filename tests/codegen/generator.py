@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from programs import REDUCTIONS, array, load, op, result
 
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
     Bound,
@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 CENTRE = 200

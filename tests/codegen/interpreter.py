@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
     AddAt,
@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Statement,
 )
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine
 
 FUNCTIONS: dict[str, Any] = {

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from interpreter import Interpreter
 
-from sympy_tensordiff.codegen.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Program
-from sympy_tensordiff.codegen.results import fit
+from sympy_tensordiff.codegen.ir.loops import Program
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.results import fit
 
 
 def expected(program: Program, arguments: list[Any]) -> list[np.ndarray]:

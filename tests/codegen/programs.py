@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.facts import reads as reads_of
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.facts import reads as reads_of
+from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
     AddAt,
@@ -30,9 +30,9 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.verify import Escape, escape_at, failing
-from sympy_tensordiff.codegen.walk import loops
+from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.verify import Escape, escape_at, failing
+from sympy_tensordiff.codegen.ir.walk import loops
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, apart
 

@@ -21,7 +21,7 @@ from fuzz import random_function
 from fuzz.function_checks import data_of
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values

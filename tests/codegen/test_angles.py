@@ -10,7 +10,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.printers.elementary import WIDEST
+from sympy_tensordiff.codegen.schedule.angles import WIDEST
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 i, j, k = td.indices("i j k")

@@ -12,11 +12,11 @@ from generator import CENTRE, Generator
 from oracle import check, expected
 from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
 
-from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Argument, Kernel, Let, Program, Store
-from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
-from sympy_tensordiff.codegen.verify import verify, with_masks
+from sympy_tensordiff.codegen.ir.laws import check_laws
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Argument, Kernel, Let, Program, Store
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
+from sympy_tensordiff.codegen.ir.verify import verify, with_masks
+from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 
 # Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
 # condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled

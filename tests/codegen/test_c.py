@@ -15,7 +15,7 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.printers import c
+from sympy_tensordiff.codegen.emit import c
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 

@@ -20,9 +20,9 @@ import pytest
 from programs import CASES, N, array, i, load, op, result, single
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import cache
-from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.loops import Argument, Store
+from sympy_tensordiff.codegen.ir.loops import Argument, Store
+from sympy_tensordiff.codegen.run import cache
+from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 from sympy_tensordiff.errors import ArgumentError
 
 HERE = Path(__file__).parent
@@ -300,7 +300,7 @@ def test_source_needs_no_numba(monkeypatch):
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "sys.modules['numba'] = sys.modules['numba.cuda'] = None\n"
         "from programs import CASES\n"
-        "from sympy_tensordiff.codegen.compile import print_source\n"
+        "from sympy_tensordiff.codegen.run.compile import print_source\n"
         "print(*(len(print_source(CASES['matmul'][0], b)) > 100 for b in ('numpy', 'numba', 'cuda')))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

@@ -13,12 +13,21 @@ from every import every
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Apply, Argument, Array, CofactorTangent, Contraction, Operand, Program, Solve
-from sympy_tensordiff.codegen.materialise import LARGE
-from sympy_tensordiff.codegen.paths import contraction_path, operation_count
+from sympy_tensordiff.codegen.ir.loops import (
+    Apply,
+    Argument,
+    Array,
+    CofactorTangent,
+    Contraction,
+    Operand,
+    Program,
+    Solve,
+)
+from sympy_tensordiff.codegen.ir.verify import verify
+from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.lower.materialise import LARGE
+from sympy_tensordiff.codegen.lower.paths import contraction_path, operation_count
 from sympy_tensordiff.codegen.program import assemble, build_program
-from sympy_tensordiff.codegen.verify import verify
-from sympy_tensordiff.codegen.walk import scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine

@@ -10,10 +10,10 @@ from every import every
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.copies import without_aliases, without_unread
-from sympy_tensordiff.codegen.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
+from sympy_tensordiff.codegen.ir.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
+from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.scalars import Load, Number, Operation
+from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_unread
 from sympy_tensordiff.integer.affine import Affine
 
 i, k, l, p, q, n, m = td.indices("i k l p q n m")

@@ -9,15 +9,16 @@ import pytest
 from as_python import as_python
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import correlations as passes
-from sympy_tensordiff.codegen import loops, matrices
-from sympy_tensordiff.codegen.compile import print_source
-from sympy_tensordiff.codegen.correlations import check_correlation, with_correlations
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Correlation
+from sympy_tensordiff.codegen.ir import loops
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Correlation
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import array_shapes
+from sympy_tensordiff.codegen.lower.lower import matrices
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.scalars import Load
-from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.codegen.run.compile import print_source
+from sympy_tensordiff.codegen.schedule import correlations as passes
+from sympy_tensordiff.codegen.schedule.correlations import check_correlation, with_correlations
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 

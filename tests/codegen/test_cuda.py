@@ -11,10 +11,10 @@ from generator import Generator
 from oracle import check
 from programs import CASES
 
-from sympy_tensordiff.codegen.cache import load_source
-from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.loops import Scatter
-from sympy_tensordiff.codegen.walk import function_name
+from sympy_tensordiff.codegen.ir.loops import Scatter
+from sympy_tensordiff.codegen.ir.walk import function_name
+from sympy_tensordiff.codegen.run.cache import load_source
+from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 from sympy_tensordiff.errors import BackendError
 
 SIMULATED = "NUMBA_ENABLE_CUDASIM" in os.environ

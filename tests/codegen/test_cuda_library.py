@@ -11,8 +11,8 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import compile as compile_module
-from sympy_tensordiff.codegen.printers import cuda_library
+from sympy_tensordiff.codegen.emit import cuda_library
+from sympy_tensordiff.codegen.run import compile as compile_module
 from sympy_tensordiff.errors import SingularMatrixError
 
 i, j, n, m = td.indices("i j n m")

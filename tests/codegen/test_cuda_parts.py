@@ -11,7 +11,7 @@ from races import watched
 from sympy import exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.printers import cuda_parts
+from sympy_tensordiff.codegen.emit import cuda_parts
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", (n, m))

@@ -9,7 +9,7 @@ import pytest
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.run.cache import load_source
 
 i, k, n, m = td.indices("i k n m")
 w, dy = td.TensorSymbol("w", m), td.TensorSymbol("dy", n)

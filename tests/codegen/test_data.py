@@ -27,8 +27,7 @@ from programs import (
 from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.loops import (
     AddAt,
     Argument,
     Array,
@@ -38,8 +37,9 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import IndexValue, Number
-from sympy_tensordiff.codegen.verify import verify, with_masks
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Number
+from sympy_tensordiff.codegen.ir.verify import verify, with_masks
+from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
 

@@ -16,7 +16,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.device_arrays import Exported, Memory, is_on_device, read_capsule, stream_handle
+from sympy_tensordiff.codegen.run.device_arrays import Exported, Memory, is_on_device, read_capsule, stream_handle
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,

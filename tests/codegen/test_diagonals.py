@@ -13,11 +13,11 @@ from oracle import check
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import AddAt, Bound, If, Loop, Scatter
+from sympy_tensordiff.codegen.ir.loops import AddAt, Bound, If, Loop, Scatter
+from sympy_tensordiff.codegen.ir.scalars import Number
+from sympy_tensordiff.codegen.ir.verify import verify
+from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.scalars import Number
-from sympy_tensordiff.codegen.verify import verify
-from sympy_tensordiff.codegen.walk import statements
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 

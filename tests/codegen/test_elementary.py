@@ -11,7 +11,9 @@ from every import every
 from numba import njit, types
 from numba.extending import lower_builtin, overload, type_callable
 
-from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS, WIDEST, elementary_functions
+from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, elementary_functions
+from sympy_tensordiff.codegen.ir.scalars import VECTORISED
+from sympy_tensordiff.codegen.schedule.angles import WIDEST
 
 PRECISIONS = {np.float64: "double", np.float32: "float"}
 DTYPES = list(PRECISIONS)
@@ -148,3 +150,7 @@ def test_loops_work_on_vectors(name, dtype):
     # Angles are reduced in double precision.
     if dtype is np.float32 and not name.endswith("_near"):
         assert "double" not in code
+
+
+def test_schedules_know_the_functions_that_have_a_text() -> None:
+    assert FUNCTIONS.keys() == VECTORISED

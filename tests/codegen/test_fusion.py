@@ -12,13 +12,13 @@ from oracle import check, check_against
 from programs import load
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import AddAt, Array, Fused, Kernel, Loop, Scatter, Store
-from sympy_tensordiff.codegen.printers.numba_cpu import print_program
+from sympy_tensordiff.codegen.emit.numba_cpu import print_program
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import AddAt, Array, Fused, Kernel, Loop, Scatter, Store
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry

@@ -16,7 +16,7 @@ from numba import njit
 from numba.core.compiler import CompileResult
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import cache, held
+from sympy_tensordiff.codegen.run import cache, held
 
 i, n, m = td.indices("i n m")
 x, A = td.TensorSymbol("x", n), td.TensorSymbol("A", (n, n))

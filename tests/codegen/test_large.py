@@ -8,13 +8,13 @@ import sympy
 from fuzz import random_function
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import split
-from sympy_tensordiff.codegen import split as partition
-from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
+from sympy_tensordiff.codegen.ir.verify import verify
+from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.split import split_deep, split_large
-from sympy_tensordiff.codegen.verify import verify
-from sympy_tensordiff.codegen.walk import scalars
+from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
+from sympy_tensordiff.codegen.schedule import split
+from sympy_tensordiff.codegen.schedule import split as partition
+from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 
 TINY = {"LARGE": 4, "PIECE": 4, "SHARED": 1}
 SHORT = {"DEPTH": 3, "SIZE": 4, "WIDTH": 2}

@@ -14,12 +14,12 @@ from oracle import check_against
 from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, total
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Contraction, Kernel, Operand, Program, Store
-from sympy_tensordiff.codegen.printers.layout import in_reading_order
+from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel, Operand, Program, Store
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.verify import verify, with_masks
+from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.verify import verify, with_masks
-from sympy_tensordiff.codegen.walk import scalars
+from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 
 
 def gaussian(n, d):

@@ -9,9 +9,9 @@ from every import every
 from sympy import Max, Piecewise, exp, log
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Accumulator
+from sympy_tensordiff.codegen.ir.loops import Accumulator
+from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.walk import statements
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, n, m, p = td.indices("i j k n m p")

@@ -11,10 +11,10 @@ from programs import CASES
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.cache import load_source
-from sympy_tensordiff.codegen.compile import print_source
-from sympy_tensordiff.codegen.loops import Scatter
-from sympy_tensordiff.codegen.walk import function_name
+from sympy_tensordiff.codegen.ir.loops import Scatter
+from sympy_tensordiff.codegen.ir.walk import function_name
+from sympy_tensordiff.codegen.run.cache import load_source
+from sympy_tensordiff.codegen.run.compile import print_source
 
 pytestmark = pytest.mark.skipif(
     assembler.tools() is None or "NUMBA_ENABLE_CUDASIM" in os.environ,

@@ -9,7 +9,7 @@ import keyword
 import sympy as sp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.printers import cuda_library, numba_cuda
+from sympy_tensordiff.codegen.emit import cuda_library, numba_cuda
 
 BACKENDS = ("numpy", "numba", "cuda")
 i, m, n = td.indices("i m n")

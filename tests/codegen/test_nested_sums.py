@@ -7,9 +7,9 @@ import pytest
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Loop
+from sympy_tensordiff.codegen.ir.loops import Loop
+from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.walk import statements
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3

@@ -9,7 +9,7 @@ import time
 import pytest
 from every import every
 
-from sympy_tensordiff.codegen import held
+from sympy_tensordiff.codegen.run import held
 
 
 class Terminal(io.StringIO):

@@ -14,10 +14,10 @@ import sympy_tensordiff as td
 from benchmarks.contestants import inputs, reference
 from benchmarks.libraries import leaves
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Loop, Store
-from sympy_tensordiff.codegen.printers import narrowing
-from sympy_tensordiff.codegen.scalars import Name, Number
+from sympy_tensordiff.codegen.emit import narrowing
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Loop, Store
+from sympy_tensordiff.codegen.ir.scalars import Name, Number
+from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")

@@ -16,9 +16,9 @@ from oracle import expected
 from programs import CASES
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import threads
-from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.threads import kernel_work
+from sympy_tensordiff.codegen.run import threads
+from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.threads import kernel_work
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 i, j, k, n, m = td.indices("i j k n m")
@@ -195,7 +195,7 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
         limited.append(has_products)
         return run
 
-    monkeypatch.setattr("sympy_tensordiff.codegen.compile.guarded", guarded)
+    monkeypatch.setattr("sympy_tensordiff.codegen.run.compile.guarded", guarded)
     for expression, wanted in ((td.inv(x) ** 2, {False}), ((x @ x) ** 2, {True})):
         td.lambdify([x], expression, parallel=True)(np.eye(3))
         assert set(limited) == wanted
@@ -203,7 +203,7 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
 
 
 def test_without_products_no_library_is_loaded_and_blocks_are_compiled_once(monkeypatch):
-    monkeypatch.setattr("sympy_tensordiff.codegen.threads._blas", None)
+    monkeypatch.setattr("sympy_tensordiff.codegen.run.threads._blas", None)
     x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
     function = td.lambdify([x, y], td.gradient(td.sum(td.exp(x)) * td.sum(y), (x, y)), parallel=True)
     assert "prange" in function.source

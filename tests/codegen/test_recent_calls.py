@@ -12,10 +12,10 @@ from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.arguments import COPIED
-from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Argument, Store
-from sympy_tensordiff.codegen.scalars import IndexValue, Name
+from sympy_tensordiff.codegen.ir.loops import Argument, Store
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
+from sympy_tensordiff.codegen.run.arguments import COPIED
+from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError
 
 A, B = np.ones((3, 4)), np.ones((4, 5))

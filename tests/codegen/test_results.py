@@ -12,7 +12,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import results
+from sympy_tensordiff.codegen.run import results
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 n, m = td.indices("n m")

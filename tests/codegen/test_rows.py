@@ -10,8 +10,8 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Bound, Let, Loop
-from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.ir.loops import Bound, Let, Loop
+from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.schedule.windows import most_steps, windowed
 from sympy_tensordiff.integer.affine import Affine
 

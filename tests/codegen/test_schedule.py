@@ -11,14 +11,14 @@ from as_python import as_python
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import STARTS, Alloc, Bound, Kernel, Loop, Set
-from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter
-from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.numba_nests import NumbaPrinter
+from sympy_tensordiff.codegen.ir.loops import STARTS, Alloc, Bound, Kernel, Loop, Set
+from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
+from sympy_tensordiff.codegen.ir.nests import exactly, span, start
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu
-from sympy_tensordiff.codegen.schedule.nests import exactly, span, start
 from sympy_tensordiff.codegen.schedule.primitives import jam, rfactor, split, split_sums
-from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 

@@ -63,4 +63,4 @@ def test_documentation():
         "result1 : array of shape (n,), of the arguments' type: float32 if all of them are, else float64",
     ):
         assert line in shown
-    assert "stream : optional" in td.codegen.signature.documentation(f.program, "cuda")
+    assert "stream : optional" in td.codegen.run.signature.documentation(f.program, "cuda")

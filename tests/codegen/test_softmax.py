@@ -10,13 +10,13 @@ from every import every
 from oracle import check, expected
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import Fused, Kernel
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Fused, Kernel
+from sympy_tensordiff.codegen.ir.scalars import Operation
+from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.results import fit
-from sympy_tensordiff.codegen.scalars import Operation
-from sympy_tensordiff.codegen.walk import scalars
+from sympy_tensordiff.codegen.run.results import fit
+from sympy_tensordiff.codegen.schedule.fusion import fuse
 
 n, m, k, i = td.indices("n m k i")
 z, y = td.TensorSymbol("z", (n, m)), td.TensorSymbol("y", (n, m))

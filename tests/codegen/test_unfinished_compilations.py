@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from programs import N, array, i, load, op, result, single
 
-from sympy_tensordiff.codegen import cache
-from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.run import cache
+from sympy_tensordiff.codegen.run.compile import compile_program
 
 FACTORS = itertools.count(7)
 

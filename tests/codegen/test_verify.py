@@ -29,7 +29,7 @@ from programs import (
     total,
 )
 
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
     Argument,
@@ -43,8 +43,8 @@ from sympy_tensordiff.codegen.loops import (
     Size,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
-from sympy_tensordiff.codegen.verify import verify, with_masks
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
+from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

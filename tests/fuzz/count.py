@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Scatter, Statement, Step
-from sympy_tensordiff.codegen.steps import multiplications
-from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements
+from sympy_tensordiff.codegen.ir.loops import If, Kernel, Loop, Program, Scatter, Statement, Step
+from sympy_tensordiff.codegen.ir.steps import multiplications
+from sympy_tensordiff.codegen.ir.walk import array_shapes, bounds, statements
 from sympy_tensordiff.integer.affine import Affine
 
 

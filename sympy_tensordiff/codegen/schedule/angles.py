@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from sympy_tensordiff.codegen.loops import If, Loop, Set, Statement
-from sympy_tensordiff.codegen.printers.elementary import WIDEST
-from sympy_tensordiff.codegen.scalars import External, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.schedule.nests import FALSE
-from sympy_tensordiff.codegen.schedule.rows import has_few_steps
-from sympy_tensordiff.codegen.walk import (
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
     loops,
@@ -27,7 +25,11 @@ from sympy_tensordiff.codegen.walk import (
     subexpressions,
     with_parts,
 )
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.integer.affine import Affine, Row
+
+WIDEST = 100000.0
+"""The greatest angle that the functions of near angles reduce: it is less than 2**16 times pi/2."""
 
 NEAR = {"sin": "sin_near", "cos": "cos_near"}
 """The functions for angles up to `WIDEST`."""

@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
-from sympy_tensordiff.codegen.scalars import Load, Name, Operation
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, explicit, extent, span, with_scalars
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
-from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
 from sympy_tensordiff.codegen.schedule.windows import most_steps
-from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 

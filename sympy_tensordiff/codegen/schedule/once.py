@@ -11,13 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, data_reads, loop_rows
-from sympy_tensordiff.codegen.loops import Ends, If, Kernel, Let, Loop, Set, Statement, Store
-from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Name, Operation, Scalar
-from sympy_tensordiff.codegen.schedule.nests import exactly
+from sympy_tensordiff.codegen.ir.facts import Prover, Rows, data_reads, loop_rows
+from sympy_tensordiff.codegen.ir.loops import Ends, If, Kernel, Let, Loop, Set, Statement, Store
+from sympy_tensordiff.codegen.ir.nests import exactly
+from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
-from sympy_tensordiff.codegen.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 
@@ -153,7 +152,7 @@ def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
         return kernel, None
     parts = list(scalars(kernel.body))
     functions = {part.function for part in parts if isinstance(part, Operation)}
-    if not functions & FUNCTIONS.keys() or "select" in functions:
+    if not functions & VECTORISED or "select" in functions:
         return kernel, None
     loads = [part for part in parts if isinstance(part, Load)]
     axis = kernel.axes[-1]

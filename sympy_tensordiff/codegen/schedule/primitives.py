@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.loops import Bound, Ends, If, Let, Loop, Set, Statement
-from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.schedule.nests import double, explicit, real, span, start, with_scalars
+from sympy_tensordiff.codegen.ir.loops import Bound, Ends, If, Let, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import double, explicit, real, span, start, with_scalars
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Scan
 from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
 from sympy_tensordiff.codegen.schedule.windows import untied
-from sympy_tensordiff.codegen.walk import subexpressions, with_values
 from sympy_tensordiff.integer.affine import Affine, quotient
 
 Fresh: TypeAlias = Callable[[str], str]

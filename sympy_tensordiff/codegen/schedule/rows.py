@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
-from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.schedule.windows import most_steps, untied, windowed
-from sympy_tensordiff.codegen.walk import (
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.walk import (
     added,
     declared,
     dependences,
@@ -25,7 +24,8 @@ from sympy_tensordiff.codegen.walk import (
     statements,
     tested_forms,
 )
-from sympy_tensordiff.codegen.walk import loops as inner_loops
+from sympy_tensordiff.codegen.ir.walk import loops as inner_loops
+from sympy_tensordiff.codegen.schedule.windows import most_steps, untied, windowed
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
-from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
 from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.schedule.windows import most_steps
-from sympy_tensordiff.codegen.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
 
 TOGETHER = 8

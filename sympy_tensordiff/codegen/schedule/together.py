@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sympy_tensordiff.codegen.fusion import total_loop
-from sympy_tensordiff.codegen.loops import (
+from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Alloc,
     Array,
@@ -18,13 +17,14 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, start
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, own_names, uses
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
-from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, extent, span, start
+from sympy_tensordiff.codegen.schedule.fusion import total_loop
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.short_rows import PART
-from sympy_tensordiff.codegen.schedule.verify import NestLaws
-from sympy_tensordiff.codegen.walk import filled_arrays, own_names, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
 

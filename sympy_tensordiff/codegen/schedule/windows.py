@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
-from sympy_tensordiff.codegen.loops import Bound, Loop
-from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.ir.loops import Bound, Loop
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -54,8 +54,8 @@ def untied(loop: Loop, axis: str) -> Untied | None:
 def windowed(loop: Loop, axis: str) -> Loop:
     """The same loop counted from the start of a window that moves with an axis, where that has fewer steps.
 
-    >>> from sympy_tensordiff.codegen.loops import Let
-    >>> from sympy_tensordiff.codegen.scalars import Load
+    >>> from sympy_tensordiff.codegen.ir.loops import Let
+    >>> from sympy_tensordiff.codegen.ir.scalars import Load
     >>> i, p, last = Affine.variable("i"), Affine.variable("p"), Bound(Affine.of(99))
     >>> body = (Let("v", Load("x", (i,))),)
     >>> found = windowed(Loop("i", (Bound(Affine.of(0)), Bound(p - 2)), (last, Bound(p)), body), "p")

@@ -1,0 +1,240 @@
+"""Scalar expressions as Python text; each backend says how its reads, constants and functions look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+from sympy_tensordiff.codegen.emit.forms import (
+    AND,
+    ATOM,
+    CHOICE,
+    COMPARE,
+    NOT,
+    OR,
+    POWER,
+    PRODUCT,
+    SUM,
+    UNARY,
+    FormPrinter,
+)
+from sympy_tensordiff.codegen.ir.facts import integer_form
+from sympy_tensordiff.codegen.ir.loops import STARTS, Reduction
+from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.integer.affine import Affine
+
+_BIGGEST_INTEGER = 2**53
+
+
+def fraction_text(value: Fraction) -> str:
+    """A positive fraction as a decimal where that is short and exact, else as a division."""
+    decimal = repr(float(value))
+    if Fraction(decimal) == value and len(decimal) <= 12:
+        return decimal
+    if max(value.numerator, value.denominator) <= _BIGGEST_INTEGER:
+        return f"{value.numerator}/{value.denominator}"
+    return decimal
+
+
+def number_text(value: int | Fraction | float) -> str:
+    """A non-negative constant as text (undefined values are nan); a value that is too large is refused."""
+    if value != value:
+        return "math.nan"
+    try:
+        as_float = float(value)
+    except OverflowError:
+        as_float = math.inf
+    if not math.isfinite(as_float):
+        raise UnsupportedError(f"the constant {value} is no finite double: kernels have no infinite constants")
+    if isinstance(value, Fraction) and value.denominator != 1:
+        return fraction_text(value)
+    if not isinstance(value, float) and value <= _BIGGEST_INTEGER:
+        return str(int(value))
+    return repr(as_float)
+
+
+def start_text(reduction: Reduction) -> str:
+    """The value of a reduction of no values as text."""
+    value = STARTS[reduction]
+    return str(value) if math.isfinite(value) else "math.inf" if value > 0 else "-math.inf"
+
+
+class ScalarPrinter(FormPrinter):
+    """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
+
+    functions: ClassVar[dict[str, str]] = {}
+    """Texts of the functions that are called, for ``max``, ``min``, ``sqrt`` and the elementary ones."""
+
+    operators: ClassVar[Mapping[str, tuple[str, int]]] = {
+        "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
+        "and": (" and ", AND), "or": (" or ", OR),
+    }  # fmt: skip
+
+    def load(self, node: Load) -> str:
+        """The text of a read."""
+        raise NotImplementedError
+
+    def constant(self, text: str) -> str:
+        """A constant in the type of the result."""
+        return f"real({text})"
+
+    def index_value(self, form: Affine) -> str:
+        """An integer in the type of the result."""
+        return f"real({self.form(form)})"
+
+    def name(self, name: str) -> str:
+        """The text of a scalar by name."""
+        return self.names(name)
+
+    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        """A choice; only the chosen value is computed."""
+        text = f"{self.scalar(value, CHOICE + 1)} if {self.scalar(condition, CHOICE + 1)} else {self.scalar(otherwise)}"
+        return text, CHOICE
+
+    def scalar(self, node: Scalar, level: int = CHOICE) -> str:
+        """``node`` as text that may stand where operators of ``level`` bind."""
+        text, own = self._scalar(node)
+        return f"({text})" if own < level else text
+
+    def _scalar(self, node: Scalar) -> tuple[str, int]:
+        if isinstance(node, Number):
+            value = node.value
+            text = self.constant(number_text(-value if value < 0 else value))
+            own = PRODUCT if text[-1].isdigit() and "/" in text else ATOM
+            return (f"-{text}", min(own, UNARY)) if value < 0 else (text, own)
+        if isinstance(node, IndexValue):
+            return self.index_value(node.form), ATOM
+        if isinstance(node, Name):
+            return self.name(node.name), ATOM
+        if isinstance(node, Load):
+            return self.load(node), ATOM
+        return self.operation(node)
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        """An operation and how tightly it binds."""
+        function, arguments = node.function, node.arguments
+        if function == "add":
+            return self._sum(arguments), SUM
+        if function in ("mul", "neg"):
+            return self._product(node)
+        if function == "pow":
+            return self.power(*arguments)
+        if function == "select":
+            return self.select(*arguments)
+        if function == "not":
+            return self.negation(arguments[0])
+        if function in ("lt", "le", "eq", "ne"):
+            return self._comparison(function, *arguments)
+        if isinstance(function, str) and function in self.operators:
+            operator, own = self.operators[function]
+            return operator.join(self.scalar(a, own + 1) for a in arguments), own
+        return self.call(function, arguments), ATOM
+
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """The call of a function; the two-place ``max`` and ``min`` are nested for more arguments."""
+        if isinstance(function, External):
+            return f"real({self.names.functions[function]}({', '.join(self.argument(a) for a in arguments)}))"
+        if function not in self.functions:
+            raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
+        texts = [self.argument(a) for a in arguments]
+        while function in ("max", "min") and len(texts) > 2:
+            texts[:2] = [f"{self.functions[function]}({texts[0]}, {texts[1]})"]
+        return f"{self.functions[function]}({', '.join(texts)})"
+
+    def argument(self, argument: Scalar) -> str:
+        """The argument of a function."""
+        return self.scalar(argument)
+
+    def negation(self, argument: Scalar) -> tuple[str, int]:
+        """``not argument``."""
+        return f"not {self.scalar(argument, NOT)}", NOT
+
+    def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
+        operator, own = self.operators[function]
+        if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
+            # Integers are compared as integers: float32 cannot tell the large ones apart.
+            return f"{self.form(a)}{operator}{self.form(b)}", own
+        return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
+
+    def _sum(self, arguments: tuple[Scalar, ...]) -> str:
+        texts: list[str] = []
+        for argument in arguments:
+            negative, positive = split_sign(argument)
+            sign = (" - " if negative else " + ") if texts else "-" if negative else ""
+            texts.append(sign + self.scalar(positive, PRODUCT if negative else SUM))
+        return "".join(texts)
+
+    def _product(self, node: Scalar) -> tuple[str, int]:
+        negative, node = split_sign(node)
+        if not isinstance(node, Operation) or node.function != "mul":
+            text, own = self._scalar(node)
+            if negative:
+                return (f"-({text})", UNARY) if own < PRODUCT else (f"-{text}", min(own, UNARY))
+            return text, own
+        above: list[str] = []
+        below: list[str] = []
+        for factor in node.arguments:
+            inverse = reciprocal(factor)
+            if inverse is None:
+                above.append(self.scalar(factor, PRODUCT if not above else PRODUCT + 1))
+            else:
+                below.append(self.scalar(inverse, PRODUCT + 1))
+        text = "*".join(above) if above else self.constant("1")
+        text = "/".join([text, *below])
+        return ("-" if negative else "") + text, PRODUCT
+
+    def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """A power: roots, reciprocals and small integer powers have their own text."""
+        if not isinstance(exponent, Number):
+            return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
+        value = exponent.value
+        if value == 1:
+            return self._scalar(base)
+        if value == 0:
+            return self.constant("1"), ATOM
+        if value < 0:
+            inverse = self.scalar(Operation("pow", (base, Number(-value))), PRODUCT + 1)
+            return f"{self.constant('1')}/{inverse}", PRODUCT
+        if value == Fraction(1, 2):
+            return self.call("sqrt", (base,)), ATOM
+        if value == int(value) and value < 2**16:
+            return self.integer_power(base, int(value))
+        return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
+
+    def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """A positive integer power."""
+        return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
+
+
+def split_sign(node: Scalar) -> tuple[bool, Scalar]:
+    """Whether ``node`` is written with a minus sign, and what stands behind the sign."""
+    negative = False
+    while isinstance(node, Operation) and node.function == "neg":
+        negative = not negative
+        node = node.arguments[0]
+    if isinstance(node, Number) and node.value < 0:
+        return not negative, Number(-node.value)
+    if isinstance(node, Operation) and node.function == "mul":
+        factors: list[Scalar] = []
+        for factor in node.arguments:
+            flipped, positive = split_sign(factor)
+            negative ^= flipped
+            if not flipped or positive != Number(1):
+                factors.append(positive)
+        if not factors:
+            return negative, Number(1)
+        return negative, factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
+    return negative, node
+
+
+def reciprocal(node: Scalar) -> Scalar | None:
+    """The divisor, where ``node`` is a power with a negative constant exponent."""
+    if not isinstance(node, Operation) or node.function != "pow":
+        return None
+    base, exponent = node.arguments
+    if not isinstance(exponent, Number) or exponent.value >= 0:
+        return None
+    return base if exponent.value == -1 else Operation("pow", (base, Number(-exponent.value)))

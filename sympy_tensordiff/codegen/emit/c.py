@@ -1,0 +1,377 @@
+"""A C99 file: a function of the loop nests, that of the sizes of its scratch memory, and the checks of a call.
+
+The file needs ``math.h`` only. Nothing is allocated, unless it is asked for; nothing is global.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.emit.c_elementary import c_functions
+from sympy_tensordiff.codegen.emit.c_library import helpers
+from sympy_tensordiff.codegen.emit.c_nests import CForms
+from sympy_tensordiff.codegen.emit.c_products import is_product
+from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
+from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import NOWHERE, Fused, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
+from sympy_tensordiff.codegen.ir.steps import calls_in_loops
+from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
+from sympy_tensordiff.integer.affine import Affine
+
+Memory = tuple[dict[str, str], list[str]]
+"""The entries of the temporaries, by their names, and those of what each function works in."""
+
+
+class CSource(str):
+    """The text of a C file.
+
+    Attributes
+    ----------
+    header : str
+        The text of the header with the functions' prototypes, which C++ can include, too.
+    """
+
+    __slots__ = ("header",)
+    header: str
+
+
+@dataclass(frozen=True)
+class COptions:
+    """What a C file is like: the name of the function, its numbers, whether it allocates and has pragmas."""
+
+    name: str = "compute"
+    dtype: str = "float64"
+    allocate: bool = False
+    parallel: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", self.name):
+            raise ArgumentError(f"name={self.name!r} is no name of a C function: letters, digits and underscores")
+        if self.name in RESERVED or self.name.startswith(("fill_", "power_", "vector_")):
+            raise ArgumentError(f"name={self.name!r} is a name that C, math.h or the file has: give another one")
+        if self.dtype not in ("float64", "float32"):
+            raise NotInCError(f"dtype={self.dtype!r} is no type of numbers in C files: they have float64 or float32")
+        if self.parallel is not None and not isinstance(self.parallel, bool):
+            raise ArgumentTypeError(f"parallel must be None, True or False, not {self.parallel!r}")
+        if not isinstance(self.allocate, bool):
+            raise ArgumentTypeError(f"allocate must be True or False, not {self.allocate!r}")
+
+
+def print_c(program: Program, options: COptions) -> CSource:
+    """The text of a C file, with its header."""
+    check_determined(program)
+    return _file(program, options).printed()
+
+
+def _file(program: Program, options: COptions) -> _File:
+    """The file of a program, whose products of matrices are such, other calls for sums loops."""
+    program = with_correlations(program)
+    pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
+    program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
+    program = in_reading_order(split_large(split_deep(program)))
+    prover = Prover(program)
+    return _File(fuse(program, prover), prover, options)
+
+
+class _File:
+    """A file, or what is static in one: the search for data that lead a read out of its array."""
+
+    def __init__(self, program: Program, prover: Prover, options: COptions) -> None:
+        self.program, self.prover, self.options = program, prover, options
+        functions = ("", "_scratch", "_unchecked", "_search_scratch", "_search_unchecked")
+        own = {f"{options.name}{ending}" for ending in functions}
+        self.names = module_names(program, RESERVED | own, CNames)
+        self.forms = CForms(self.names, prover.shapes)
+        self.temporaries = Temporaries(program, self.names)
+        given = [a.name for a in program.arguments if a.kind == "integer"]
+        solved = [one.name for one in solve_sizes(program.arguments)]
+        self.integers = list(dict.fromkeys([*given, *solved]))
+        self.sizes = [name for name in self.integers if name not in given]
+        single, parallel = options.dtype == "float32", bool(options.parallel)
+        self.printer = StepPrinter(program, prover, self.names, self.integers, single, parallel)
+        self.kinds = self.printer.kinds
+        self.is_search = False
+        self.searched: tuple[str, list[str]] | None = None
+        """The name of the search for wrong data, and those of the places that it finds."""
+
+    # ------------------------------------------------------------------------ the file
+
+    def printed(self) -> CSource:
+        """The whole file."""
+        options = self.options
+        search = self.search()
+        pieces, powers = [], frozenset[int]()
+        if search is not None:
+            *found, powers = search.parts()
+            pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
+            self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
+        functions, entries, more = self.parts()
+        entries.append(self.checked())
+        pieces += [*functions, *entries]
+        elementary = c_functions(pieces, options.dtype == "float32")
+        own = helpers([*pieces, *elementary], powers | more)
+        pieces = [*own, *elementary, *pieces]
+        title = self.title()
+        source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
+        guard = f"{options.name.upper()}_H"
+        lines = [title, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "#include <stdint.h>"]
+        lines += ["", "#ifndef __cplusplus", f"#define {guard}_RESTRICT restrict", "#else"]
+        lines += [f"#define {guard}_RESTRICT", 'extern "C" {', "#endif", ""]
+        entries = [text for text in entries if not text.startswith("static ")]
+        heads = [re.sub(r"\breal\b", self.type, text.partition(" {")[0]) + ";" for text in entries]
+        lines += [head.replace("*restrict ", f"*{guard}_RESTRICT ").replace("/* ", "\n/* ") for head in heads]
+        lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
+        source.header = "\n".join(lines)
+        return source
+
+    def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
+        """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
+        functions = Functions()
+        steps = [(step, self.printer.step(step)) for step in self.program.kernels]
+        for step, found in steps:
+            functions.add(step, found.text, [*found.passed, *found.work])
+        memory = self.memory(steps)
+        texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
+        if self.is_search and steps:
+            own = "|".join({functions(step) for step, _ in steps})
+            texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
+        return texts[0], texts[1], frozenset().union(*(found.powers for _, found in steps))
+
+    def search(self) -> _File | None:
+        """What looks for data that lead a read out of its array, where a glance at their range does not tell."""
+        numbers = tuple(dict.fromkeys(check.number for check in self.program.data_checks))
+        if not numbers:
+            return None
+        assert self.program.search is not None
+        found = _file(self.program.search(numbers), replace(self.options, name=f"{self.options.name}_search"))
+        found.is_search = True
+        return found
+
+    @property
+    def type(self) -> str:
+        return "float" if self.options.dtype == "float32" else "double"
+
+    def title(self) -> str:
+        """The comment on top."""
+        lines = ["/* Generated by sympy_tensordiff: C99.", ""]
+        for argument in self.program.arguments:
+            kind = "entries" if argument.dtype == "integer" else "numbers"
+            shape = f"array of {kind}, shape {self.shape(argument.shape)}" if argument.shape else argument.kind
+            shape = shape.replace("array of entries", "array of integers, which select entries")
+            label = re.sub(r"[^\w ]", "_", argument.label, flags=re.ASCII)
+            own = self.names(argument.name)
+            what = "number" if shape in ("array", "scalar") else shape
+            lines.append(f"   {own}{f' ({label})' * (label != own)}: {what}")
+        lines += [f"   {self.names(name)}: size" for name in self.sizes]
+        lines += [f"   {self.names(one.name)}: result, shape {self.shape(one.shape)}" for one in self.program.outputs]
+        lines += [
+            "",
+            f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
+            "   0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read out of",
+            "   an array, or a matrix is not symmetric as declared, 3 where a matrix is singular or is not positive",
+            f"   definite{', 4 where there is no memory' * self.options.allocate}"
+            + ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks)
+            + ".",
+            f"   {self.options.name}_unchecked does not look for 1, 2 and 5.",
+        ]
+        if not self.options.allocate:
+            lines.append(f"   scratch: as many numbers as {self.options.name}_scratch says.")
+        lines.append("   Not for -ffast-math. Vectors: -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd -DSIMD. */")
+        return "\n".join(lines)
+
+    def shape(self, shape: Sequence[Affine]) -> str:
+        return f"({', '.join(map(self.forms.form, shape))})"
+
+    def top(self, pieces: Sequence[str]) -> str:
+        """Includes, the type of numbers, and macros."""
+        text = "\n".join(pieces)
+        lines = ["#include <math.h>", "#include <stddef.h>", "#include <stdint.h>"]
+        lines += ["#include <stdlib.h>"] if "malloc(" in text else []
+        lines += ["", f"typedef {self.type} real;"]
+        if "LARGEST" in text:
+            lines += [f"#define LARGEST {'3.402823466e+38f' if self.type == 'float' else '1.7976931348623157e+308'}"]
+        if "SUMS(" in text or "PARALLEL" in text or "VECTOR" in text:
+            lines += ["", "#if defined(_OPENMP) || defined(SIMD)", "#define PRAGMA(text) _Pragma(#text)",
+                      "#define SUMS(...) PRAGMA(omp simd reduction(+:__VA_ARGS__))", "#define VECTOR PRAGMA(omp simd)",
+                      "#else", "#define SUMS(...)", "#define VECTOR", "#endif"]  # fmt: skip
+        if "PARALLEL" in text:
+            lines += ["#ifdef _OPENMP", "#define PARALLEL PRAGMA(omp parallel for schedule(static))", "#else",
+                      "#define PARALLEL", "#endif"]  # fmt: skip
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------------ functions of the file
+
+    def memory(self, steps: Sequence[tuple[Step, StepText]]) -> Memory:
+        """The entries of the temporaries, by their texts, and of what each function works in."""
+        tables = {self.names(array.name): self.entries(array.shape) for array in self.program.temporaries}
+        rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
+        work = [" + ".join(found.work.values()) for _, found in steps if found.work]
+        return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
+
+    def entries(self, shape: Sequence[Affine]) -> str:
+        form, proves = self.forms.form, self.temporaries.is_positive
+        return "*".join(form(f, UNARY) if proves(f) else f"greatest(0, {form(f)})" for f in shape) or "1"
+
+    def size_lines(self) -> list[str]:
+        """The integers that are computed from others."""
+        lines = []
+        for size in self.program.sizes:
+            function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
+            text = self.forms.extreme(function, list(forms))
+            lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {text};")
+        return lines
+
+    def scratch(self, memory: Memory) -> str:
+        """The function that tells how many numbers the scratch memory holds."""
+        tables, work = memory
+        text = " + ".join(tables.values()) or "0"
+        if work:
+            most = work[0]
+            for other in work[1:]:
+                most = f"greatest({most}, {other})"
+            text = most if text == "0" else f"{text} + {most}"
+        if self.searched and not self.options.allocate:
+            sizes = ", ".join(map(self.names, self.integers))
+            text = f"greatest({text}, {self.searched[0]}_scratch({sizes}))"
+        passed = ", ".join(f"ptrdiff_t {self.names(name)}" for name in self.integers) or "void"
+        storage = "static " * self.options.allocate
+        lines = [*self.size_lines(), f"{INDENT}return {text};"]
+        return self.defined(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
+
+    def defined(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
+        """A function, of whose parameters and constants none is unused for compilers."""
+        text = "\n".join(lines)
+        sizes = [size.name for size in self.program.sizes]
+        unused = []
+        for name in (*map(self.names, parameters), *map(self.names, sizes)):
+            if len(re.findall(rf"\b{name}\b", text)) <= (name in map(self.names, sizes) and f" {name} = " in text):
+                unused.append(f"{INDENT}(void){name};")
+        *body, last = lines
+        return "\n".join([f"{head} {{", *body, *unused, last, "}"])
+
+    def parameters(self) -> list[str]:
+        """The parameters of the functions, declared."""
+        found = [a.name for a in self.program.arguments] + self.sizes + [a.name for a in self.program.outputs]
+        texts = [self.kinds[self.names(name)] for name in found]
+        return texts if self.options.allocate else [*texts, "real *restrict scratch"]
+
+    def passed(self) -> list[str]:
+        found = [a.name for a in self.program.arguments] + self.sizes + [a.name for a in self.program.outputs]
+        return [*map(self.names, found), *(["scratch"] if not self.options.allocate else [])]
+
+    def unchecked(
+        self,
+        steps: Sequence[tuple[Step, StepText]],
+        functions: Functions,
+        memory: Memory,
+    ) -> str:
+        """The function that runs the steps."""
+        name, allocate = self.options.name, self.options.allocate
+        tables, work = memory
+        lines = [f"{INDENT}int code = 0;", *self.size_lines()]
+        if allocate:
+            sizes = ", ".join(map(self.names, self.integers))
+            lines += [
+                f"{INDENT}const ptrdiff_t count = {name}_scratch({sizes});",
+                f"{INDENT}real *const scratch = malloc((count ? (size_t)count : 1)*sizeof(real));",
+                f"{INDENT}if (!scratch) {{", f"{INDENT * 2}return 4;", f"{INDENT}}}",
+            ]  # fmt: skip
+        place = "scratch"
+        for own, size in tables.items():
+            lines.append(f"{INDENT}real *restrict {own} = {place};")
+            place = f"{own} + {size}"
+        if work:
+            lines.append(f"{INDENT}real *restrict work = {place};")
+        for step, found in steps:
+            lines += self.call(step, found, functions)
+        lines += [f"{INDENT}free(scratch);"] if allocate else []
+        lines.append(f"{INDENT}return code ? 3 : 0;")
+        if not any(found.has_code for _, found in steps):
+            lines = [*lines[1:-1], f"{INDENT}return 0;"]
+        head = f"int {name}_unchecked({', '.join(self.parameters())})"
+        names = [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
+        text = self.defined(head, lines, names)
+        if "scratch" not in "\n".join(lines):
+            text = text.replace(f"\n{INDENT}return", f"\n{INDENT}(void)scratch;\n{INDENT}return")
+        return text
+
+    def call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
+        """The lines that call the function of a step, where its array has entries."""
+        places, offset = [], "work"
+        for size in found.work.values():
+            places.append(offset)
+            offset += f" + {size}"
+        text = f"{functions(step)}({', '.join([*found.passed, *places])});"
+        text = f"code |= {text}" if found.has_code else text
+        uncertain: list[Affine] = []
+        if isinstance(step, Scatter):
+            uncertain = [form for form in step.extents if step.exclusive and not self.temporaries.is_positive(form)]
+        elif not isinstance(step, Fused) and (array := self.temporaries.get(step.array)) is not None:
+            uncertain = [form for form in array.shape if not self.temporaries.is_positive(form)]
+        if uncertain:
+            yield f"{INDENT}if ({' && '.join(f'{self.forms.form(form)} > 0' for form in uncertain)}) {{"
+            yield f"{INDENT * 2}{text}"
+            yield f"{INDENT}}}"
+        else:
+            yield INDENT + text
+
+    def checked(self) -> str:
+        """The function that refuses sizes and data, and calls the other."""
+        lines = []
+        for condition, code in self.refusals():
+            test = [f"{INDENT}if ({condition}) {{", f"{INDENT * 2}return {code};", f"{INDENT}}}"]
+            lines += test if code else [condition]
+        lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.passed())});")
+        return self.defined(f"int {self.options.name}({', '.join(self.parameters())})", lines, ())
+
+    def refusals(self) -> Iterator[tuple[str, int]]:
+        """Conditions on sizes and data, with the codes that are returned where they hold; lines have the code 0."""
+        program, names, form = self.program, self.names, self.forms.form
+        positive = [Affine.variable(name) for name in self.sizes]
+        positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
+        positive += [extent for argument in program.arguments for extent in argument.shape]
+        for one in dict.fromkeys(text for f in positive if f.atoms() for text in [form(f)]):
+            yield f"{one} < 1", 1
+        for check in program.granted:
+            yield self.forms.conditions(check.violation), 1
+        yield from ((line, 0) for line in self.size_lines())
+        for check in program.checks:
+            yield self.forms.conditions(check.violation), 5 if check.points else 1
+        extremes = {}
+        for argument in program.arguments:
+            own = names(argument.name)
+            if argument.symmetric:
+                yield f"!is_symmetric({own}, {form(argument.shape[0])})", 2
+            if argument.dtype == "integer":
+                count = "*".join(form(f, UNARY) for f in argument.shape)
+                few = own, own
+                if argument.shape:
+                    few = f"least_of({own}, {count})", f"greatest_of({own}, {count})"
+                extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
+                if argument.below is not None:
+                    yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
+        if self.searched is not None:
+            yield from self.found(CForms(names, self.prover.shapes, extremes))
+
+    def found(self, forms: CForms) -> Iterator[tuple[str, int]]:
+        """The search for data that lead a read out of its array, where their range does not rule it out."""
+        assert self.searched is not None
+        name, places = self.searched
+        own = [self.names.fresh(place) for place in places]
+        yield "\n".join(f"{INDENT}real {place} = (real){NOWHERE!r};" for place in own), 0
+        suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
+        *arguments, last = self.passed()
+        count = len(self.program.outputs) - self.options.allocate
+        given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
+        call = f"{name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
+        yield f"({suspects}) && {call}", 3
+        yield " || ".join(f"{place} < (real){NOWHERE!r}" for place in own), 2

@@ -1,0 +1,156 @@
+"""The functions of `elementary` in C: their texts are Python, whose few constructs are translated."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, SINGLE
+from sympy_tensordiff.codegen.emit.forms import INDENT
+
+BITS = """\
+static inline {natural} bits_of(real x) {{
+    union {{ real x; {natural} bits; }} pun;
+    pun.x = x;
+    return pun.bits;
+}}
+
+static inline real of_bits({natural} bits) {{
+    union {{ real x; {natural} bits; }} pun;
+    pun.bits = bits;
+    return pun.x;
+}}
+
+static inline int64_t bits_of_double(double x) {{
+    union {{ double x; int64_t bits; }} pun;
+    pun.x = x;
+    return pun.bits;
+}}"""
+
+_OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "&&", ast.Or: "||",
+}  # fmt: skip
+
+
+def c_functions(texts: Iterable[str], is_single: bool) -> list[str]:
+    """The functions that ``texts`` call, and what these call, those that are called first."""
+    wanted: set[str] = set()
+    waiting = [name for text in texts for name in re.findall(r"\bvector_(\w+)\(", text)]
+    while waiting:
+        wanted.add(name := waiting.pop())
+        waiting += FUNCTIONS[name][2]
+    if not wanted:
+        return []
+    found = [_Translation(is_single).function(name) for name in FUNCTIONS if name in wanted]
+    bits = BITS.format(natural="uint32_t" if is_single else "uint64_t").split("\n\n")
+    marks = ("bits_of(", "of_bits(", "bits_of_double(")
+    used = [text for text, mark in zip(bits, marks, strict=True) if any(f" {mark}" in f for f in _spaced(found))]
+    return used + found
+
+
+def _spaced(texts: Iterable[str]) -> list[str]:
+    return [re.sub(r"(?<!\w)(?=\w)", " ", text) for text in texts]
+
+
+class _Translation:
+    """One function. The types of its variables are those of the values that they are set to.
+
+    Signed integers are added and shifted as unsigned ones, whose overflow C defines.
+    """
+
+    def __init__(self, is_single: bool) -> None:
+        self.precision = SINGLE if is_single else DOUBLE
+        self.kinds = {"x": "real"}
+        size = self.precision.bits
+        self.types = {"whole": f"int{size}_t", "natural": f"uint{size}_t", "int64": "int64_t", "int32": "int32_t"}
+
+    def type(self, kind: str) -> str:
+        return self.types.get(kind, kind)
+
+    def function(self, name: str) -> str:
+        what, body, _ = FUNCTIONS[name]
+        tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
+        lines = [f"/* {what}. */", f"static inline real vector_{name}(real x) {{"]
+        for statement in tree.body:
+            if isinstance(statement, ast.Return):
+                assert statement.value is not None
+                lines.append(f"{INDENT}return {self.text(statement.value)[0]};")
+                continue
+            assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+            text, kind = self.text(statement.value)
+            own = statement.targets[0].id
+            first = "" if own in self.kinds else f"{self.type(kind)} "
+            self.kinds[own] = kind
+            lines.append(f"{INDENT}{first}{own} = {text};")
+        return "\n".join([*lines, "}"])
+
+    def text(self, node: ast.expr) -> tuple[str, str]:
+        """An expression, in parentheses where it is an operation, and its kind."""
+        if isinstance(node, ast.Name):
+            return node.id, self.kinds[node.id]
+        if isinstance(node, ast.Constant):
+            return self.number(node.value)
+        if isinstance(node, ast.UnaryOp):
+            text, kind = self.text(node.operand)
+            return f"-{text}", kind
+        if isinstance(node, ast.IfExp):
+            (test, _), (value, kind), (other, second) = map(self.text, (node.test, node.body, node.orelse))
+            return f"({test} ? {value} : {other})", kind if kind != "number" else second
+        if isinstance(node, ast.BoolOp):
+            return f"({f' {_OPERATORS[type(node.op)]} '.join(self.text(v)[0] for v in node.values)})", "int"
+        if isinstance(node, ast.Compare):
+            left, right = self.text(node.left)[0], self.text(node.comparators[0])[0]
+            return f"({left} {_OPERATORS[type(node.ops[0])]} {right})", "int"
+        if isinstance(node, ast.Attribute):
+            return ("INFINITY" if node.attr == "inf" else "NAN"), "real"
+        if isinstance(node, ast.BinOp):
+            return self.operation(node)
+        assert isinstance(node, ast.Call)
+        return self.call(node)
+
+    def number(self, value: object) -> tuple[str, str]:
+        return repr(value), "number" if isinstance(value, int) else "double" if self.precision is SINGLE else "real"
+
+    def operation(self, node: ast.BinOp) -> tuple[str, str]:
+        (left, kind), (right, second) = self.text(node.left), self.text(node.right)
+        symbol = _OPERATORS[type(node.op)]
+        if "double" in (kind, second):
+            kind = "double"
+        kind = second if kind == "number" else kind
+        if kind == "whole" and symbol in ("+", "-", "<<"):
+            natural = self.type("natural")
+            right = right if symbol == "<<" else f"({natural}){right}"
+            return f"({self.type(kind)})(({natural}){left} {symbol} {right})", kind
+        return f"({left} {symbol} {right})", kind
+
+    def call(self, node: ast.Call) -> tuple[str, str]:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        (text, kind), *others = map(self.text, [a for a in node.args if not self.is_kind(a)])
+        ending = "f" * (self.precision is SINGLE)
+        if name == "bits":
+            to = ast.unparse(node.args[1]).removeprefix("np.")
+            if kind == "double":
+                return f"bits_of_double({text})", to
+            if to == "real":
+                return f"of_bits(({self.type('natural')}){text})", to
+            return f"({self.type(to)})bits_of({text})", to
+        if name in ("real", "whole", "natural", "int32"):
+            if isinstance(node.args[0], ast.Constant) and name == "real":
+                return text + ending, "real"
+            return f"({self.type(name)}){text}", name
+        if name == "float64":
+            return f"(double){text}", "double" if self.precision is SINGLE else "real"
+        if name == "min":
+            return f"({text} < {others[0][0]} ? {text} : {others[0][0]})", kind
+        if name == "abs":
+            return f"fabs{ending}({text})", kind
+        if name == "copysign":
+            return f"copysign{ending}({text}, {others[0][0]})", kind
+        return f"vector_{name}({text})", "real"
+
+    def is_kind(self, node: ast.expr) -> bool:
+        """Whether an argument is a type."""
+        is_own = isinstance(node, ast.Name) and node.id in ("real", "whole", "natural")
+        return is_own or (isinstance(node, ast.Attribute) and node.attr.startswith("int"))

@@ -1,0 +1,351 @@
+"""Scheduled loop nests as functions in C99.
+
+All arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are ``real``, which is double or float.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, OR, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.nests import NestPrinter
+from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY
+from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import EXTREMA, forms, scalars, statements
+from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps
+from sympy_tensordiff.errors import NotInCError
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient
+from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum
+from sympy_tensordiff.integer.products import SymbolicQuotient
+
+Shapes = Mapping[str, Sequence[Affine]]
+Place = tuple[int, ...]
+"""Where a statement stands: its number in its block, behind the numbers of the statements around it."""
+
+STACK = 4096
+"""Entries of the largest array that a function has on its stack."""
+
+LIBRARY = {
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin",
+    "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "erf": "erf", "erfc": "erfc", "gamma": "tgamma",
+    "lgamma": "lgamma", "expm1": "expm1", "log1p": "log1p", "log2": "log2", "log10": "log10", "cbrt": "cbrt",
+    "hypot": "hypot", "abs": "fabs", "floor": "floor", "ceil": "ceil", "pow": "pow",
+}  # fmt: skip
+"""The functions of ``math.h``; those for float end in f."""
+
+OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
+OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
+"""The functions that a file brings along, for both types."""
+
+
+class CForms(FormPrinter):
+    """Integer forms and conditions as C. ``shapes`` are those of the arrays."""
+
+    def __init__(self, names: Names, shapes: Shapes, replace: Mapping[str, str] | None = None) -> None:
+        FormPrinter.__init__(self, names, replace)
+        self.shapes = dict(shapes)
+
+    def variable(self, name: str) -> str:
+        array, dot, attribute = name.partition(".")
+        if not dot or name in self.replace:
+            return super().variable(name)
+        return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
+
+    def flat(self, array: str, index: Sequence[Affine]) -> str:
+        """The place of an entry in an array."""
+        text = "0"
+        for form, extent in zip(index, self.shapes[array], strict=True):
+            one = self.form(form)
+            if text != "0":
+                text = text if re.fullmatch(r"\w+", text) else f"({text})"
+                one = f"{text}*{self.form(extent, UNARY)}" + f" + {self.form(form, SUM)}" * (one != "0")
+            text = one
+        return text
+
+    def data(self, entry: DataEntry) -> str:
+        name = self.names(entry.tensor)
+        return f"{name}[{self.flat(entry.tensor, entry.index)}]" if entry.index else name
+
+    def integer(self, entry: DataEntry) -> str:
+        inside = getattr(entry, "inside", ())
+        return f"({self.conditions(inside)} ? {self.data(entry)} : 0)" if inside else self.data(entry)
+
+    def conditions(self, rows: Sequence[object]) -> str:
+        """Rows all of which hold."""
+        return " && ".join(self.condition(row) for row in rows) or "1"  # type: ignore[arg-type]
+
+    def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        if not isinstance(variable, Quotient | SymbolicQuotient):
+            return super()._term(variable, factor, first_negative)
+        text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
+        return text if factor == 1 else f"{factor}*{text}"
+
+    def extremum(self, extremum: Extremum) -> str:
+        one = self.form(extremum.one)
+        if extremum.function == "abs":
+            return f"greatest({one}, -({one}))"
+        return f"{_INTEGERS[extremum.function]}({one}, {self.form(extremum.other)})"
+
+    def extreme(self, function: str, forms: list[Affine]) -> str:
+        first, *others = list(dict.fromkeys(forms))
+        text = self.form(first)
+        for form in others:
+            text = f"{_INTEGERS[function]}({text}, {self.form(form)})"
+        return text
+
+
+_INTEGERS = {"max": "greatest", "min": "least"}
+
+
+class CPrinter(CForms, NestPrinter):
+    """Nests of `Loop`, `If`, `Set` and `Alloc`.
+
+    ``is_single``: whether numbers are floats. ``parallel``: whether the outermost loops run on several cores.
+    ``powers`` are the exponents of the powers that the text has as products.
+    """
+
+    operators: ClassVar[Mapping[str, tuple[str, int]]] = {
+        "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
+        "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
+    }  # fmt: skip
+
+    def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
+        NestPrinter.__init__(self, names, None, nest.bare)  # type: ignore[arg-type]
+        self.shapes = dict(shapes)
+        self.is_single = is_single
+        self.parallel = parallel
+        self.powers: set[int] = set()
+        ending = "f" * is_single
+        self.own = {name: text + ending for name, text in LIBRARY.items()} | OWN
+        self.own |= {"real": "(real)", "double": "(double)"}
+        self.arrays = {alloc.name: alloc for alloc in nest.arrays}
+        self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
+        self.stack = self.on_stack()
+        self.declared = _scopes(nest.body, self.types(nest.body), self.stack)
+
+    # -------------------------------------------------------------------- scalars
+
+    def constant(self, text: str) -> str:
+        if text in ("math.inf", "math.nan"):
+            return {"math.inf": "INFINITY", "math.nan": "NAN"}[text]
+        parts = [part if re.search(r"[.e]", part) else f"{part}.0" for part in text.split("/")]
+        if len(parts) > 1 or (self.is_single and not 1e-37 < float(parts[0] or 1) < 3e38 and float(parts[0])):
+            return f"((real)({'/'.join(parts)}))"
+        return parts[0] + "f" * self.is_single
+
+    def index_value(self, form: Affine) -> str:
+        return f"(real){self.form(form, ATOM)}"
+
+    def load(self, node: Load) -> str:
+        name = self.names(node.array)
+        return name if node.array in self.bare else f"{name}[{self.flat(node.array, node.index)}]"
+
+    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
+        return f"{first} ? {second} : {self.scalar(otherwise)}", CHOICE
+
+    def negation(self, argument: Scalar) -> tuple[str, int]:
+        return f"!{self.scalar(argument, UNARY)}", UNARY
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        if node in (INFINITY, FALSE):
+            return ("INFINITY" if node == INFINITY else "0"), ATOM
+        return super().operation(node)
+
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        if isinstance(function, External) or function not in self.own:
+            name = function.name if isinstance(function, External) else function
+            raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
+        text, *others = map(self.argument, arguments)
+        if function not in EXTREMA:
+            return f"{self.own[function]}({', '.join([text, *others])})"
+        for other in others:
+            text = f"{self.own[function]}({text}, {other})"
+        return text
+
+    def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        text, own = super().power(base, exponent)
+        if "**" not in text:
+            return text, own
+        return self.call("pow", (base, exponent)), ATOM
+
+    def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        self.powers.add(exponent)
+        return f"power_{exponent}({self.scalar(base)})", ATOM
+
+    # -------------------------------------------------------------------- statements
+
+    def types(self, body: Sequence[Statement]) -> dict[str, str]:
+        """The types of the scalars that a nest sets, by their names."""
+        found: dict[str, str] = {}
+        for statement in statements(body):
+            if isinstance(statement, Set) and isinstance(statement.target, Name):
+                found.setdefault(statement.target.name, _type(statement))
+        return found
+
+    def on_stack(self) -> frozenset[str]:
+        """The arrays that a function makes on its stack."""
+        sizes = {name: alloc_size(alloc) for name, alloc in self.arrays.items()}
+        return frozenset(name for name, size in sizes.items() if size is not None and size <= STACK)
+
+    def block(self, body: Sequence[Statement], place: Place = ()) -> None:
+        """Append the lines of a block."""
+        for number, statement in enumerate(body):
+            here = (*place, number)
+            first = ""
+            for name, kind in self.declared.pop(here, {}).items():
+                if name in self.arrays:
+                    self.line(len(here), f"real {self.names(name)}[{alloc_size(self.arrays[name])}];")
+                elif isinstance(statement, Set) and statement.target == Name(name) and not statement.reduction:
+                    first = f"{kind} "
+                else:
+                    self.line(len(here), f"{kind} {self.names(name)} = 0;")
+            self.one(statement, here, first)
+
+    def one(self, statement: Statement, here: Place, first: str) -> None:
+        """Append the lines of a statement, which ``first`` makes a declaration."""
+        depth = len(here)
+        if isinstance(statement, Set):
+            self.line(depth, f"{first}{self.set_text(statement)};")
+            return
+        assert isinstance(statement, Loop | If)
+        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(here))):
+            self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
+        if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, here):
+            self.line(depth, "PARALLEL")
+        self.line(depth, self.head_text(statement) + " {")
+        self.block(statement.body, here)
+        self.line(depth, "}")
+
+    def declared_in(self, here: Place) -> set[str]:
+        """What is declared inside of a statement: each turn of a loop has its own."""
+        inside = [names for place, names in self.declared.items() if place[: len(here)] == here != place]
+        return {name for names in inside for name in names}
+
+    def may_run_in_parallel(self, loop: Loop, here: Place) -> bool:
+        """Whether no turn of an outermost loop writes what another one reads or writes."""
+        own = self.declared_in(here)
+        written: set[str] = set()
+        for statement in statements(loop.body):
+            if isinstance(statement, Set):
+                name = statement.target.name if isinstance(statement.target, Name) else statement.target.array
+                if isinstance(statement.target, Name) and name not in own:
+                    return False
+                written |= {name} - own
+        entries = [s.target for s in statements(loop.body) if isinstance(s, Set) and isinstance(s.target, Load)]
+        entries += [node for node in scalars(loop.body) if isinstance(node, Load)]
+        turn = Affine.variable(loop.variable)
+        return all(entry.index[:1] == (turn,) for entry in entries if entry.array in written)
+
+    def head_text(self, statement: Loop | If) -> str:
+        if isinstance(statement, If):
+            return f"if ({self.conditions(statement.conditions)})"
+        own, low, stop = self.names(statement.variable), self.lower(statement.lows), self.stop(statement.highs)
+        step = statement.step
+        assert isinstance(step, int)
+        if step < 0:
+            return f"for (ptrdiff_t {own} = {stop} - 1; {own} >= {low}; {own} -= {-step})"
+        return f"for (ptrdiff_t {own} = {low}; {own} < {stop}; {own}{'++' if step == 1 else f' += {step}'})"
+
+    def set_text(self, statement: Set) -> str:
+        """A value that is set, or one more value of a reduction."""
+        target, reduction, value = statement.target, statement.reduction, statement.value
+        own = self.name(target.name) if isinstance(target, Name) else self.load(target)
+        text = self.integer_text(value) if isinstance(value, Ends) else self.scalar(value)
+        if reduction in EXTREMA:
+            function = _INTEGERS[reduction] if isinstance(value, Ends) else self.own[reduction]
+            return f"{own} = {function}({own}, {text})"
+        return f"{own} { ({'sum': '+', 'prod': '*', 'any': '|'}.get(reduction, '')) }= {text}"
+
+    def integer_text(self, ends: Ends) -> str:
+        """An integer."""
+        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
+
+
+def alloc_size(alloc: Alloc) -> int | None:
+    """The number of entries of an array of a nest, None where a call decides."""
+    size = 1
+    for ends in alloc.shape:
+        form = _extent(ends)
+        if not form.is_constant:
+            return None
+        size *= max(1, form.constant)
+    return size
+
+
+def _extent(ends: Ends) -> Affine:
+    """The extent of an array of a nest, or a bound of it."""
+    found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
+    return next((form for form in found if not form.is_constant), found[0])
+
+
+def _type(statement: Set) -> str:
+    value = statement.value
+    if isinstance(value, Ends):
+        return "ptrdiff_t"
+    function = value.function if isinstance(value, Operation) else ""
+    if statement.reduction == "any" or function in ("lt", "le", "eq", "ne", "and", "or", "not"):
+        return "int"
+    return "double" if function == "double" else "real"
+
+
+def _scopes(body: Sequence[Statement], types: Mapping[str, str], stack: frozenset[str]) -> dict[Place, dict[str, str]]:
+    """Where scalars, and arrays on the stack, are declared: before the first use in the least block of all uses.
+
+    What a turn of a loop sets and no other reads so belongs to the turn, which may run on another core.
+    """
+    wanted = {**types, **dict.fromkeys(stack, "real")}
+    places: dict[str, list[Place]] = {}
+    for name, place in _mentions(body):
+        if name in wanted:
+            places.setdefault(name, []).append(place)
+    found: dict[Place, dict[str, str]] = {}
+    for name, uses in places.items():
+        shared = 0
+        while all(len(use) > shared + 1 and use[shared] == uses[0][shared] for use in uses):
+            shared += 1
+        first = min(use[: shared + 1] for use in uses)
+        found.setdefault(first, {})[name] = wanted[name]
+    return found
+
+
+def _mentions(body: Sequence[Statement], place: Place = ()) -> Iterator[tuple[str, Place]]:
+    """The names of scalars and arrays that statements mention, each with the place of the statement."""
+    for number, statement in enumerate(body):
+        here: Place = (*place, number)
+        inner: tuple[Statement, ...] = ()
+        if isinstance(statement, Loop):
+            inner, statement = statement.body, Loop(statement.variable, statement.lows, statement.highs, ())
+        elif isinstance(statement, If):
+            inner, statement = statement.body, If(statement.conditions, ())
+        for node in scalars([statement]):
+            if isinstance(node, Name | Load):
+                yield (node.name if isinstance(node, Name) else node.array), here
+        if isinstance(statement, Set):
+            yield (statement.target.name if isinstance(statement.target, Name) else statement.target.array), here
+        for form in forms([statement]):
+            for atom in form.atoms():
+                yield str(atom).partition(".")[0], here
+        yield from _mentions(inner, here)
+
+
+def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
+    """The sums of a loop whose turns may run as one vector: what else they set is declared ``inside``."""
+    if has_few_steps(loop):
+        return []
+    sums: dict[str, None] = {}
+    for statement in loop.body:
+        if not isinstance(statement, Set) or not isinstance(statement.target, Name):
+            return []
+        if statement.target.name not in inside:
+            sums[statement.target.name] = None
+            if statement.reduction != "sum":
+                return []
+    return [] if any(isinstance(node, Name) and node.name in sums for node in scalars(loop.body)) else list(sums)

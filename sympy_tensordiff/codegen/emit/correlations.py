@@ -1,0 +1,360 @@
+"""A `Correlation` as functions that Numba compiles: tasks, each of which fills a part of the result block by block.
+
+The operand whose lanes are multiplied is copied, its lanes last and filled up with zeros to whole vectors; the sums of
+a task stay in an array of the task, with lanes of the same length. The other operand is read where it lies, and the
+sums are brought into the order of the result at the end of a task. No sum is divided between tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.driver import call_text, passed_names
+from sympy_tensordiff.codegen.emit.forms import INDENT, PRODUCT, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.ir.loops import Correlation
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import function_name
+from sympy_tensordiff.codegen.schedule.correlations import ROWS, Tiling, length, own_axis, tiling
+from sympy_tensordiff.integer.affine import Affine
+
+
+def part_name(step: Correlation) -> str:
+    """The name of the function that runs a task."""
+    return f"{function_name(step)}_part"
+
+
+def correlation_texts(step: Correlation, names: Names, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
+    """The function of a task, and the one of the step that calls it, without decorators."""
+    found = tiling(step, shapes)
+    assert found is not None
+    printer = _Printer(step, found, names.copy(), is_parallel)
+    return printer.part(), printer.whole()
+
+
+class _Printer:
+    def __init__(self, step: Correlation, tiles: Tiling, names: Names, is_parallel: bool) -> None:
+        self.step = step
+        self.tiles = tiles
+        self.target = names(step.array)
+        self.extents = dict(step.labels)
+        self.names = names
+        self.is_parallel = is_parallel
+        self.lines: list[str] = []
+        lane = own_axis(tiles.right, tiles.lanes)
+        out = own_axis(step.output, tiles.lanes)
+        assert lane is not None and out is not None
+        self.lane, self.lane_out = lane, out
+        block = own_axis(step.output, tiles.rows)
+        self.block = block if block in tiles.tasks else None
+        """The axis of the result of which a task has one block of rows, if there is such a one."""
+        self.copy = names.fresh(f"{tiles.right.array}_lanes")
+        # The terms lie next to the lanes: what a block reads one after the other.
+        others = [axis for axis in range(len(tiles.right.index)) if axis != lane]
+        self.order = sorted(others, key=lambda axis: tiles.terms in tiles.right.index[axis].atoms())
+        axes = range(len(step.output.index))
+        self.free = [axis for axis in axes if axis != out and (axis not in tiles.tasks or axis == self.block)]
+        self.places = {axis: names.fresh("pqrstuvwxyz"[axis % 11]) for axis in axes}
+        plain = {label: own_axis(step.output, label) for label in self.extents}
+        self.texts = {
+            label: self.places[axis] if axis is not None and axis in tiles.tasks else names.fresh(label)
+            for label, axis in plain.items()
+        }
+        self.printer = FormPrinter(names, self.texts)
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append(INDENT * depth + text)
+
+    def text(self) -> str:
+        lines, self.lines = self.lines, []
+        return "\n".join(lines)
+
+    @property
+    def array(self) -> str:
+        """The parameters of a task: those of the step, the operand in lanes, and the places of the task."""
+        places = [self.places[axis] for axis in self.tiles.tasks]
+        return ", ".join([*passed_names(self.step, self.names), self.copy, *places])
+
+    # ------------------------------------------------------------------------ the whole
+
+    def whole(self) -> str:
+        """The function that copies an operand and calls the one of a task for all of them."""
+        right = self.names(self.tiles.right.array)
+        self.line(0, f"def {function_name(self.step)}{call_text(self.step, self.names)}:")
+        views = (self.step.output, self.step.left, self.step.right)
+        target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in views)
+        self.line(1, f'"""Add {left}*{other} to {target}."""')
+        counts = "prange" if self.is_parallel else "range"
+        lanes = self.names.fresh("lanes")
+        self.line(1, f"{lanes} = -(-{right}.shape[{self.lane}]*{right}.itemsize//{BYTES})*{BYTES}//{right}.itemsize")
+        shape = ", ".join(f"{right}.shape[{axis}]" for axis in self.order)
+        self.line(1, f"{self.copy} = np.zeros(({shape}, {lanes}), {right}.dtype)")
+        indices = {axis: self.names.fresh(f"n{axis}") for axis in (*self.order, self.lane)}
+        for depth, axis in enumerate(indices, 1):
+            self.line(depth, f"for {indices[axis]} in {counts if depth == 1 else 'range'}({right}.shape[{axis}]):")
+        source = ", ".join(indices[axis] for axis in sorted(indices))
+        self.line(len(indices) + 1, f"{self.copy}[{', '.join(indices.values())}] = {right}[{source}]")
+        self.tasks(counts)
+        return self.text()
+
+    def tasks(self, counts: str) -> None:
+        """Append the calls for all tasks."""
+        tasks = self.tiles.tasks
+        if not tasks:
+            self.line(1, f"{part_name(self.step)}({self.array})")
+            return
+        numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
+        for axis in tasks:
+            extent = f"{self.target}.shape[{axis}]"
+            self.line(1, f"{numbers[axis]} = {f'({extent} + {ROWS - 1})//{ROWS}' if axis == self.block else extent}")
+        turn = self.names.fresh("turn")
+        self.line(1, f"for {turn} in {counts}({'*'.join(numbers.values())}):")
+        for n, axis in enumerate(tasks):
+            behind = "*".join(numbers[other] for other in tasks[n + 1 :])
+            place = f"{turn}//({behind})" if behind else turn
+            place += f" % {numbers[axis]}" if n else ""
+            scale = f"*{ROWS}" if axis == self.block else ""
+            self.line(2, f"{self.places[axis]} = {f'({place}){scale}' if scale else place}")
+        self.line(2, f"{part_name(self.step)}({self.array})")
+
+    # ------------------------------------------------------------------------ one task
+
+    def part(self) -> str:
+        """The function of a task."""
+        self.line(0, f"def {part_name(self.step)}({self.array}):")
+        places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
+        self.line(1, f'"""Fill {self.target}{f" at {places}" if places else ""}."""')
+        sums = self.names.fresh("sums")
+        lengths = [str(ROWS) if axis == self.block else f"{self.target}.shape[{axis}]" for axis in self.free]
+        lengths.append(f"{self.copy}.shape[{len(self.order)}]")
+        comma = "," * (len(lengths) == 1)
+        self.line(1, f"{sums} = np.zeros(({', '.join(lengths)}{comma}), {self.target}.dtype)")
+        left, copy = self.tiles.left, Load(self.copy, tuple([self.tiles.right.index[axis] for axis in self.order]))
+        own = Load(sums, tuple([self.step.output.index[axis] for axis in self.free]))
+        strides = {
+            view.array: self.strides(text, len(view.index))
+            for view, text in ((left, self.names(left.array)), (copy, self.copy), (own, sums))
+        }
+        depth = self.loops(1)
+        self.tile(depth, own, left, copy, strides)
+        self.store(sums)
+        return self.text()
+
+    def strides(self, array: str, count: int) -> list[str]:
+        """Names for the distances between the entries of an array along its first axes."""
+        found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
+        if found:
+            values = [f"{array}.strides[{axis}]//{array}.itemsize" for axis in range(count)]
+            self.line(1, f"{', '.join(found)} = {', '.join(values)}")
+        return found
+
+    def loops(self, depth: int) -> int:
+        """Append the loops over the labels that are no block's, longest first; the depth inside of them."""
+        tiles, output = self.tiles, self.step.output
+        known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
+        known.update(label for label in self.extents if own_axis(output, label) in tiles.tasks)
+        left = sorted((v for v in self.extents if v not in known), key=lambda v: -length(self.extents[v]))
+        first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
+        for label in first:
+            self.line(depth, f"for {self.texts[label]} in range({self.extent(label)}):")
+            depth += 1
+        if tiles.solved is not None:
+            self.solve(depth, tiles.solved)
+            depth += 1
+        for label in [v for v in left if v not in first]:
+            self.line(depth, f"for {self.texts[label]} in range({self.extent(label)}):")
+            depth += 1
+        if self.block is None:
+            self.line(depth, f"for {self.texts[tiles.rows]} in range(0, {self.extent(tiles.rows)}, {ROWS}):")
+            depth += 1
+        return depth
+
+    def solve(self, depth: int, solved: str) -> None:
+        """Append what computes a label from the place of a task, and the test whether it has such a value."""
+        axis = self.tiles.tasks[-1]
+        form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
+        factor = form.coefficient(solved)
+        rest = Affine.variable(place) - (form - factor * Affine.variable(solved))
+        value = FormPrinter(self.names, {**self.texts, place: place}).form(rest if factor > 0 else -rest)
+        test = f"0 <= {text} < {self.extent(solved)}"
+        if abs(factor) == 1:
+            self.line(depth, f"{text} = {value}")
+        else:
+            over = self.names.fresh("over")
+            self.line(depth, f"{text}, {over} = divmod({value}, {abs(factor)})")
+            test = f"{over} == 0 and {test}"
+        self.line(depth, f"if {test}:")
+
+    def tile(self, depth: int, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> None:
+        """Append the call for a block."""
+        tiles = self.tiles
+        zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
+        # Where a task has one block of rows, those of its sums begin with it.
+        first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
+
+        def place(view: Load) -> str:
+            return self.total([form.substitute(zero) for form in view.index], strides[view.array])
+
+        def step(view: Load, label: str) -> str:
+            return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
+
+        rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"
+        lanes = f"{right.array}.shape[{len(right.index)}]"
+        arguments = [own.array, place(Load(own.array, tuple(first))), step(own, tiles.rows)]
+        arguments += [self.names(left.array), place(left), step(left, tiles.rows), step(left, tiles.terms)]
+        arguments += [right.array, place(right), step(right, tiles.terms)]
+        self.line(depth, f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})")
+
+    def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
+        """The sum of multiples of strides as text."""
+        terms = []
+        for form, stride in zip(forms, strides, strict=True):
+            if form != Affine.of(0):
+                terms.append(stride if form == Affine.of(1) else f"{self.printer.form(form, PRODUCT + 1)}*{stride}")
+        return " + ".join(terms) or "0"
+
+    def extent(self, label: str, level: int = 0) -> str:
+        return self.printer.form(self.extents[label], level)
+
+    def store(self, sums: str) -> None:
+        """Append loops that bring the sums into the order of the result."""
+        places, index = dict(self.places), dict(self.places)
+        depth = 1
+        for axis in places:
+            place, stop = places[axis], f"{self.target}.shape[{axis}]"
+            if axis == self.block:
+                places[axis] = self.names.fresh("row")
+                index[axis] = f"{places[axis]} - {place}"
+                self.line(depth, f"for {places[axis]} in range({place}, min({place} + {ROWS}, {stop})):")
+            elif axis not in self.tiles.tasks:
+                self.line(depth, f"for {place} in range({stop}):")
+            else:
+                continue
+            depth += 1
+        value = f"{sums}[{', '.join(index[axis] for axis in (*self.free, self.lane_out))}]"
+        if self.step.factor != 1:
+            text = number_text(self.step.factor) if self.step.factor > 0 else "-" + number_text(-self.step.factor)
+            value += f"*{self.target}.dtype.type({text})"
+        self.line(depth, f"{self.target}[{', '.join(places.values())}] = {value}")
+
+
+# ---------------------------------------------------------------------------- the innermost block
+# The innermost block of a sum of products, which stays in registers, as text for Numba's modules.
+#
+# Numba makes vectors of a loop whose sums are in memory, or of one sum along a loop; not of several sums side by side
+# in several vectors, which takes each number from memory once for many products. So this block is written in the
+# language of LLVM, for vectors as wide as the processor has. The function before it says in Python what it computes.
+
+
+BYTES = 64
+"""Lanes come in multiples of so many bytes: no vector is longer."""
+
+NAMES = ("add_tile", "compiled_tile", "tile_in_registers", "binding", "ir", "cgutils", "intrinsic", "overload", "types")
+
+MARK = r"\badd_tile\("
+
+TILE = '''\
+def add_tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):
+    """Add sums of products to rows of ``c``, of which lanes lie side by side: ``c[row, :] += a[row, t]*b[t, :]``.
+
+    Each array is given with a place in it, then the distances of rows and of terms, in numbers. Of the ROWS rows of
+    a block at least one is wanted; lanes fill vectors of BYTES bytes.
+    """
+    c, a, b = c.reshape(-1), a.reshape(-1), b.reshape(-1)
+    for row in range(rows):
+        place = ci + row*cr
+        for t in range(terms):
+            c[place:place + lanes] += a[ai + row*ar + t*at]*b[bi + t*bt:bi + t*bt + lanes]
+
+
+@intrinsic
+def tile_in_registers(typing, c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):
+    """The same in vectors: sums of ROWS rows, in two vectors each where there are as many registers."""
+    n = types.int64
+    signature = types.void(c, n, n, a, n, n, n, b, n, n, n, n, n)
+
+    def generate(context, builder, signature, values):
+        ci, cr, ai, ar, at, bi, bt, rows, lanes, terms = (values[m] for m in (1, 2, 4, 5, 6, 8, 9, 10, 11, 12))
+        integer, real = ir.IntType(64), context.get_data_type(c.dtype)
+        is_wide = binding.get_host_cpu_features().get("avx512f", False)
+        size = (64 if is_wide else 32)//context.get_abi_sizeof(real)
+        vector, short = ir.VectorType(real, size), ir.IntType(32)
+        name = f"llvm.fmuladd.v{size}{'f32' if c.dtype == types.float32 else 'f64'}"
+        fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector]*3), name)
+        zero, none = ir.Constant(vector, None), ir.Constant(vector, ir.Undefined)
+        every = ir.Constant(ir.VectorType(short, size), [0]*size)
+
+        def number(value):
+            return ir.Constant(integer, value)
+
+        def start(place, array, offset):
+            return builder.gep(context.make_array(array)(context, builder, values[place]).data, [offset])
+
+        def pointer(base, offset):
+            return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
+
+        def load(place):
+            value = builder.load(place)
+            value.align = context.get_abi_sizeof(real)
+            return value
+
+        c0, a0, b0 = start(0, c, ci), start(3, a, ai), start(7, b, bi)
+        last = builder.sub(rows, number(1))
+        # Rows that are not there repeat the last one, and are not written.
+        chosen = [builder.select(builder.icmp_signed("<", number(m), rows), number(m), last) for m in range(ROWS)]
+        firsts = [builder.gep(a0, [builder.mul(m, ar)]) for m in chosen]
+
+        def block(lane, width):
+            before = builder.block
+            inside, after = builder.append_basic_block("terms"), builder.append_basic_block("sums")
+            builder.cbranch(builder.icmp_signed("<", number(0), terms), inside, after)
+            builder.position_at_end(inside)
+            t = builder.phi(integer)
+            sums = [[builder.phi(vector) for _ in range(width)] for _ in range(ROWS)]
+            base = builder.add(lane, builder.mul(t, bt))
+            right = [load(pointer(b0, builder.add(base, number(v*size)))) for v in range(width)]
+            totals = []
+            for m in range(ROWS):
+                left = builder.load(builder.gep(firsts[m], [builder.mul(t, at)]))
+                left = builder.shuffle_vector(builder.insert_element(none, left, ir.Constant(short, 0)), none, every)
+                totals.append([builder.call(fma, [left, right[v], sums[m][v]]) for v in range(width)])
+            following = builder.add(t, number(1))
+            builder.cbranch(builder.icmp_signed("<", following, terms), inside, after)
+            t.add_incoming(number(0), before)
+            t.add_incoming(following, inside)
+            builder.position_at_end(after)
+            results = [[builder.phi(vector) for _ in range(width)] for _ in range(ROWS)]
+            for m in range(ROWS):
+                for v in range(width):
+                    for phi in (sums[m][v], results[m][v]):
+                        phi.add_incoming(zero, before)
+                        phi.add_incoming(totals[m][v], inside)
+            for m in range(ROWS):
+                with builder.if_then(builder.icmp_signed("<", number(m), rows)):
+                    row = builder.add(lane, builder.mul(number(m), cr))
+                    for v in range(width):
+                        place = pointer(c0, builder.add(row, number(v*size)))
+                        builder.store(builder.fadd(load(place), results[m][v]), place).align = (
+                            context.get_abi_sizeof(real)
+                        )
+
+        width = 2 if is_wide else 1
+        pairs = builder.sdiv(lanes, number(width*size))
+        with cgutils.for_range(builder, pairs, intp=integer) as loop:
+            block(builder.mul(loop.index, number(width*size)), width)
+        if width > 1:
+            lane = builder.mul(pairs, number(width*size))
+            with builder.if_then(builder.icmp_signed("<", lane, lanes)):
+                block(lane, 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@overload(add_tile)
+def compiled_tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):
+    """What takes the place of ``add_tile`` in compiled code."""
+    def tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):
+        tile_in_registers(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms)
+    return tile'''.replace("ROWS", str(ROWS)).replace("BYTES", str(BYTES))

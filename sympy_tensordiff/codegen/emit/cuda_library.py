@@ -1,0 +1,125 @@
+"""Library calls on a CUDA device: those of CuPy, whose products of matrices are cuBLAS."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.emit.driver import passed_names, shape_text
+from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.ir.loops import Apply, CofactorTangent, Contraction, Product, Program, Step
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, uses
+from sympy_tensordiff.errors import UnsupportedError
+
+IMPORT = """
+try:
+    import cupy
+    import cupyx
+except ImportError:  # products of matrices have kernels of their own then
+    cupy = None
+"""
+
+SHAPED = '''
+def shaped(array, shape):
+    """An array of a device with its axes, as CuPy takes it."""
+    return cupy.asarray(array.bind()).reshape(shape)
+
+
+def of_library(stream):
+    """Where calls of CuPy work: on a stream, and with an error where a matrix is singular."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(cupy.cuda.ExternalStream(int(stream)) if stream else cupy.cuda.Stream.null)
+    stack.enter_context(cupyx.errstate(linalg="raise"))
+    return stack
+'''
+
+FACTORIZED = {
+    "factorized": '''
+def factorized(matrix, kind, name):
+    """The matrix itself and one row more: cuSOLVER's own functions factorize it."""
+    return np.concatenate([matrix, matrix[..., :1, :]], -2)
+''',
+    "solve_factorized": '''
+def solve_factorized(factors, right, transposed, name):
+    """The solution x of matrix @ x = right, or of the transposed matrix."""
+    matrix = factors[..., :-1, :]
+    matrix = matrix.swapaxes(-2, -1) if transposed else matrix
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "inverse_factorized": '''
+def inverse_factorized(factors, name):
+    """The inverse of a matrix."""
+    try:
+        return np.linalg.inv(factors[..., :-1, :])
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "log_determinant_factorized": '''
+def log_determinant_factorized(factors, is_absolute):
+    """The logarithm of the determinant, or of its absolute value; nan where it is negative."""
+    sign, value = np.linalg.slogdet(factors[..., :-1, :])
+    return np.where(is_absolute | (sign >= 0), value, math.nan)
+''',
+    "determinant_factorized": '''
+def determinant_factorized(factors):
+    """The determinant."""
+    return np.linalg.det(factors[..., :-1, :])
+''',
+}
+"""What stands for the functions of LAPACK's factors, which a CUDA device does not have."""
+
+OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
+
+
+def library_pieces(steps: Sequence[Product | Apply], program: Program, names: Names) -> list[str]:
+    """The functions of library calls, which are those of NumPy under CuPy's name."""
+    texts = [library_text(step, program, names).replace("def fill_", "def library_fill_", 1) for step in steps]
+    pieces = [*library_helpers(steps, texts, FACTORIZED), *texts]
+    return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
+
+
+def library_lines(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+    """The lines of the driver that make a library call on its stream."""
+    printer = FormPrinter(names)
+    arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
+    shown = [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
+    assert list(map(names, arrays)) == passed_names(step, names)
+    return ["with of_library(stream):", f"{INDENT}library_{function_name(step)}({', '.join(shown)})"]
+
+
+def has_cupy() -> bool:
+    """Whether CuPy is installed, and there is more than the simulator, whose arrays are none for CuPy."""
+    is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+    return not is_simulated and importlib.util.find_spec("cupy") is not None
+
+
+def require_library(step: Step) -> None:
+    """Refuse by its name what a library computes, where there is no CuPy."""
+    if not has_cupy():
+        raise UnsupportedError(
+            f"{_what(step)} cannot be computed without a library for matrices, which there is none of "
+            "on a CUDA device: install CuPy, or use backend='numba' or 'numpy'"
+        )
+
+
+def _what(step: Step) -> str:
+    """What a library call computes that no kernel of one thread per entry does."""
+    names = {
+        "factors": "the factors of a matrix",
+        "inv": "an inverse",
+        "cofactor": "a cofactor",
+        "det": "a determinant",
+    }
+    if isinstance(step, Apply):
+        return names.get(step.function, "the logarithm of a determinant")
+    if isinstance(step, CofactorTangent):
+        return names["cofactor"]
+    assert not isinstance(step, Contraction)
+    return "the solution of equations with a matrix (its inverse)"

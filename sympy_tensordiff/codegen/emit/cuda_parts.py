@@ -1,0 +1,248 @@
+"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add these.
+
+Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
+of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there
+are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all others,
+no thread waits for another one, and the same values are added in the same order in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    Array,
+    Bound,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Scatter,
+    Size,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.nests import ZERO, span
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.walk import (
+    Around,
+    added,
+    all_names,
+    array_shapes,
+    own_names,
+    rewrite,
+    statements,
+    subexpressions,
+    used_names,
+)
+from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.extrema import greatest, least
+from sympy_tensordiff.integer.products import quotient_by, times
+
+THREADS = 4 * 132 * 256
+"""So many threads with 64 registers are in work at a time on 132 multiprocessors."""
+
+LEAST_ROUNDS = 96
+"""What a thread adds up in a part, at least: writing and reading the parts costs as much as a few products."""
+
+SHORT = 24
+"""Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
+
+FREE = frozenset({"sum", "max", "min"})
+"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
+
+
+class Stages(NamedTuple):
+    """A program whose sums are computed in stages, and the arrays of parts with those whose entries they make up."""
+
+    program: Program
+    whole: dict[str, str]
+
+
+def in_stages(program: Program) -> Stages:
+    """The program in which kernels that are long sums of few entries have stages before them.
+
+    Law: every result is the same, but for the order in which the terms of a sum are added.
+    """
+    work = _Stages(program)
+    steps: list[Step] = []
+    for step in program.kernels:
+        stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
+        steps += stages if len(stages) > 1 else [step]
+    arrays = tuple([Array(name, work.shapes[name]) for name in work.whole])
+    new = replace(program, kernels=tuple(steps), sizes=tuple(work.sizes), temporaries=(*program.temporaries, *arrays))
+    return Stages(new, work.whole)
+
+
+def describe_parts(program: Program) -> str | None:
+    """Whose sums are computed in parts, in a line of ``.plan``."""
+    arrays = dict.fromkeys(in_stages(program).whole.values())
+    return f"in parts, where there are less than {THREADS} entries: {', '.join(arrays)}" if arrays else None
+
+
+class _Stages:
+    def __init__(self, program: Program) -> None:
+        self.taken = all_names(program)
+        self.shapes = array_shapes(program)
+        self.sizes = list(program.sizes)
+        self.whole: dict[str, str] = {}
+        self.levels: dict[str, int] = {}
+        """Of the axes of parts, how often the sum has been cut that they number."""
+
+    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
+        """The kernels in the place of one, which serves an ``array``; itself where its sums are cut in no call.
+
+        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more.
+        Of several axes there are many entries: of these one sum alone is cut, and there are few parts.
+        """
+        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
+        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
+            statement = kernel.body[number]
+            assert isinstance(statement, Loop | If)
+            if (found := self.cut(kernel, number, statement, array)) is not None:
+                first, second = found
+                return [*self.stages(first, array), *self.stages(second, array)]
+        return [kernel]
+
+    def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
+        """A kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        start, needed = _start(kernel.body, outer), _needed(kernel.body[:number], outer)
+        if start is None or needed is None:
+            return None
+        most = 2 if len(kernel.axes) < 2 else 1
+        chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
+        own = set(own_names(kernel))
+        lengths = {loop.variable: length for loop in chain if (length := _rounds(loop, own)) is not None}
+        free = [loop for loop in chain if loop.variable in lengths]
+        if not free:
+            return None
+        # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
+        values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
+        is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
+        sign = 1 if is_across else -1
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
+        loop, shape = free[0], self.shapes[kernel.array]
+        count = self.count(kernel.array, shape, lengths[loop.variable], [lengths[one.variable] for one in free[1:]])
+        if count is None:
+            return None
+        name, part = self.fresh(f"{kernel.array}_parts"), unique("part", self.taken | own)
+        self.taken.add(part)
+        self.levels[part] = self.levels.get(loop.variable, 0) + 1
+        low = loop.lows[0].form + Affine.variable(part)
+
+        def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+            if not isinstance(statement, Loop) or statement.variable != loop.variable:
+                return (statement,)
+            return (replace(statement, lows=(Bound(low),), step=count),)
+
+        order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
+        self.shapes[name] = (count, *shape) if is_across else (*shape, count)
+        self.whole[name] = array
+        first = Kernel(name, order, (*needed, start, *rewrite([outer], change), Store(Name(start.name))))
+        read = Add(start.name, Load(name, tuple(map(Affine.variable, order))), start.reduction)
+        body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
+        used = {used for statement in body for used in used_names(statement)}
+        return first, replace(kernel, body=tuple([s for s in body if not isinstance(s, Let) or s.name in used]))
+
+    def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
+        """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
+        rest = times(*inner)
+        enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
+        most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
+        if most.is_constant:
+            return most if most.constant > 1 else None
+        self.sizes.append(Size(self.fresh(f"{array}_count"), (most, Affine.of(1))))
+        return Affine.variable(self.sizes[-1].name)
+
+    def fresh(self, wish: str) -> str:
+        name = unique(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+
+def _start(body: Sequence[Statement], outer: Statement) -> Accumulator | None:
+    """What begins the one reduction that a statement does, and nothing else; None where that has to keep its order."""
+    adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
+    starts = [s for s in body if isinstance(s, Accumulator) and s.name in adds and s.reduction in FREE]
+    return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
+
+
+def _needed(before: Sequence[Statement], outer: Statement) -> list[Let] | None:
+    """What is computed for a statement before it; None where that takes other sums."""
+    wanted, found = used_names(outer), list[Let]()
+    for statement in reversed(before):
+        if isinstance(statement, Let) and statement.name in wanted:
+            found.insert(0, statement)
+            wanted |= used_names(statement)
+    return None if any(isinstance(s, Accumulator) and s.name in wanted for s in before) else found
+
+
+def _chain(statement: Statement) -> list[Loop]:
+    """A loop and those inside of it, each of which does nothing but the next one and what is computed once for it."""
+    found: list[Loop] = []
+    while isinstance(statement, Loop | If):
+        found += [statement] if isinstance(statement, Loop) else []
+        _, rest = _parted(statement.body)
+        if len(rest) != 1:
+            break
+        statement = rest[0]
+    return found
+
+
+def _rounds(loop: Loop, own: set[str]) -> Affine | None:
+    """How many rounds a loop has at most, where these are the same for all entries; None where they are not."""
+    bounds = (*loop.lows, *loop.highs)
+    if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
+        return None
+    return least([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
+
+
+def _is_short(length: Affine) -> bool:
+    return length.is_constant and length.constant < SHORT
+
+
+def _place(values: Sequence[Scalar], variable: str) -> int:
+    """How far behind in the index of a read a variable stands: entries along the last axis lie side by side."""
+    loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
+    places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
+    return max(places, default=-1 - sum(len(load.index) for load in loads))
+
+
+# ---------------------------------------------------------------------------- sums of sums
+
+
+def with_joined_sums(kernel: Kernel) -> Kernel:
+    """The kernel with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
+
+
+def _joined(statement: Statement) -> Statement:
+    if not isinstance(statement, Loop | If):
+        return statement
+    lets, rest = _parted(statement.body)
+    if len(rest) != 3:
+        return statement
+    start, inner, add = rest
+    if not (isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add)):
+        return statement
+    is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in FREE
+    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
+        return statement
+    other = add.name
+
+    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        return (replace(part, name=other) if isinstance(part, Add) and part.name == start.name else part,)
+
+    return replace(statement, body=(*lets, *rewrite([inner], adding)))
+
+
+def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """What is computed once for an inner loop, and the other statements."""
+    return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]

@@ -1,0 +1,355 @@
+"""What the modules of all backends share: header, names, helper functions, the frame of ``run``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Array, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.ir.walk import (
+    array_shapes,
+    declared,
+    externals,
+    filled_arrays,
+    function_name,
+    loops,
+    operations,
+    uses,
+)
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.products import quotient_by
+
+ENTRIES = frozenset(
+    {"run", "run_in", "run_on_device", "compute", "checked", "type_of", "scratch", "cupy", "ARGUMENTS", "FUNCTIONS"}
+)
+"""What a callable looks for in a module of any backend."""
+
+STANDARD = ("contextlib", "functools", "itertools", "math")
+"""The modules of the standard library that are imported where they are used."""
+
+
+def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names) -> Names:
+    """The identifiers of a module: those of the program, none of which is in ``own`` or a function of a kernel."""
+    names = [a.name for a in program.arguments] + list(array_shapes(program))
+    names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
+    for kernel in program.nests:
+        names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
+    result = kind(
+        names,
+        {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)},
+    )
+    for external in externals(program):
+        result.add_function(external)
+    return result
+
+
+def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
+    """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
+    used = uses(kernel)
+    integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
+    return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
+
+
+def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = (), values: frozenset[str] = frozenset()) -> str:
+    """The arguments of a kernel's function; of the arrays ``values``, of rank 0, their entry is passed."""
+    entries = {names(array): f"{names(array)}[()]" for array in values}
+    return f"({', '.join(entries.get(name, name) for name in passed_names(kernel, names, extents))})"
+
+
+class Functions:
+    """The functions of the kernels, of those that differ in nothing but what is passed to them the first only."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[str, str]] = {}
+        self._known: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._inlined: frozenset[str] = frozenset()
+
+    def add(self, kernel: Step, text: str, passed: Sequence[str], decorator: str = "") -> None:
+        """The function of a kernel as text; ``passed`` are its parameters, and other names of this kernel alone."""
+        own = function_name(kernel)
+        places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
+        pattern = WORD.sub(lambda match: places.get(match[0], match[0]), decorator + text)
+        name = self._known.setdefault(pattern, own)
+        self._names[own] = name
+        if name == own:
+            self._texts[own] = decorator, text
+
+    @property
+    def texts(self) -> list[str]:
+        """All functions, with their decorators."""
+        return [decorator + text for decorator, text in self._texts.values()]
+
+    @property
+    def called_texts(self) -> list[str]:
+        """Those that the driver calls."""
+        return [decorator + text for name, (decorator, text) in self._texts.items() if name not in self._inlined]
+
+    def inline(self, decorators: Collection[str], most: int, called: Collection[str]) -> None:
+        """Let the driver hold the bodies of functions that it calls once, up to so many lines, but for ``called``."""
+        users = Counter(self._names.values())
+        lines, chosen = 0, set()
+        for name, (decorator, text) in self._texts.items():
+            lines += text.count("\n")
+            if decorator in decorators and users[name] == 1 and lines <= most and name not in called:
+                chosen.add(name)
+        self._inlined = frozenset(chosen)
+
+    def body(self, kernel: Step) -> list[str]:
+        """The lines of a function that the driver holds, its docstring as comments; none where it is called."""
+        name = function_name(kernel)
+        if name not in self._inlined:
+            return []
+        _, comment, body = self._texts[name][1].split('"""', 2)
+        comments = [f"# {line.strip()}" for line in comment.splitlines() if line.strip()]
+        return comments + [line.removeprefix(INDENT) for line in body.splitlines() if line.strip()]
+
+    def __call__(self, kernel: Step) -> str:
+        """The name of the function that runs a kernel."""
+        return self._names[function_name(kernel)]
+
+
+WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+"""A name in a text, but for those of attributes."""
+
+
+def task_text(kernel: Kernel, names: Names) -> str:
+    """What one instance of a kernel does, for comments."""
+    array = names(kernel.array)
+    if isinstance(kernel, Scatter):
+        return f"Add to {'a diagonal of ' if kernel.exclusive else 'the entries of '}{array}" + (
+            "" if kernel.exclusive else " that data select"
+        )
+    return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
+
+
+def run_parameters(program: Program) -> list[str]:
+    """The names of the parameters of ``run``: the arguments, then the arrays to fill."""
+    return [a.name for a in program.arguments] + [a.name for a in program.outputs]
+
+
+def header(program: Program, backend: str, names: Names) -> str:
+    """The docstring of the module."""
+    printer = FormPrinter(names)
+    lines = [f'"""Generated by sympy_tensordiff for the backend "{backend}".', ""]
+    outputs = " and ".join(names(a.name) for a in program.outputs)
+    lines += [f"run({', '.join(map(names, run_parameters(program)))}) fills {outputs}.", ""]
+    for argument in program.arguments:
+        what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
+        what += " of integers, which select entries" * (argument.dtype == "integer")
+        lines.append(f"{names(argument.name)} : {what}")
+    lines += [f"{names(a.name)} : array {shape_text(a.shape, printer)}, to be filled" for a in program.outputs]
+    for external in externals(program):
+        count = len(external.orders)
+        text = f"function of {count} number{'s' * (count > 1)}, to be supplied (see FUNCTIONS)"
+        lines.append(f"{names.functions[external]} : {text}")
+    return "\n".join([*lines, '"""'])
+
+
+def imports(pieces: Sequence[str], last: str) -> str:
+    """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
+    text = "\n".join(pieces)
+    standard = [f"import {module}" for module in STANDARD if f"{module}." in text]
+    standard += [""] if standard else []
+    library = ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
+    return "\n".join(
+        [*standard, *(["import numpy as np"] if "np." in text else []), *library, *([last] if last else [])]
+    )
+
+
+def without_unused_real(lines: list[str]) -> list[str]:
+    """The lines of a function without the definition of ``real`` where nothing uses it."""
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("real = "))
+    used = any(re.search(r"\breal\b", line) for line in lines[at + 1 :])
+    return lines if used else lines[:at] + lines[at + 1 :]
+
+
+def labels(program: Program, names: Names) -> str:
+    """The user's names of the arguments and functions: data, never code."""
+    lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
+    supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
+    if supplied:
+        lines.append("# To be supplied in this module before the first call, as td.lambdify(..., functions=...) does:")
+        lines.append("# functions of numbers, here by their names and by how often each argument is differentiated.")
+        lines.append(f"FUNCTIONS = {supplied!a}")
+    return "\n".join(lines)
+
+
+def helpers(program: Program, functions: Mapping[str, str], texts: Mapping[str, str], decorator: str) -> list[str]:
+    """The helper functions that the program needs, in a stable order, decorated."""
+    used = [f for f in operations(program) if isinstance(f, str)]
+    wanted = sorted({functions[f] for f in used if functions.get(f) in texts})
+    return [decorator + texts[name].strip("\n") for name in wanted]
+
+
+def size_lines(program: Program, names: Names) -> list[str]:
+    """Lines of the driver that read the sizes off the shapes and compute the others."""
+    lines = []
+    printer = FormPrinter(names)
+    for solved in solve_sizes(program.arguments):
+        axis = f"{names(solved.argument.name)}.shape[{solved.axis}]"
+        coefficient, rest = solved.parts
+        sign = -1 if coefficient.is_constant and coefficient.constant < 0 else 1
+        value = quotient_by((Affine.variable(axis) - rest) * sign, coefficient * sign)
+        lines.append(f"{names(solved.name)} = {FormPrinter(names, {axis: axis}).form(value)}")
+    for size in program.sizes:
+        function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
+        texts = [printer.form(form) for form in forms]
+        text = texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
+        lines.append(f"{names(size.name)} = {text}")
+    return lines
+
+
+def shape_text(shape: tuple[Affine, ...], printer: FormPrinter) -> str:
+    """A shape as a Python tuple."""
+    inner = ", ".join(printer.form(form) for form in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+class Temporaries:
+    """The shapes of the temporaries; one whose range may be empty has no negative extent."""
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self._prover = Prover(program)
+        self._arrays = {a.name: a for a in program.temporaries}
+        self._printer = FormPrinter(names)
+
+    def get(self, name: str) -> Array | None:
+        """The temporary of this name."""
+        return self._arrays.get(name)
+
+    def may_be_empty(self, array: Array) -> bool:
+        """Whether some extent may be zero or negative in some call."""
+        return not all(self.is_positive(form) for form in array.shape)
+
+    def shape(self, array: Array) -> str:
+        """The shape as text."""
+        texts = self._extents(array)
+        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0] if texts else "()"
+
+    def entries(self, array: Array) -> str:
+        """The number of entries as text."""
+        return "*".join(self._extents(array, UNARY)) or "1"
+
+    def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
+        form = self._printer.form
+        return [form(f, level) if self.is_positive(f) else f"max(0, {form(f)})" for f in array.shape]
+
+    def is_positive(self, form: Affine) -> bool:
+        """Whether a form is positive in every call."""
+        return self._prover.proves(Row("ge", form - 1))
+
+
+def host_driver(
+    program: Program,
+    names: Names,
+    functions: Functions,
+    around: str = "",
+    extents: Mapping[str, Sequence[Affine]] | None = None,
+    values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
+    scratch: Sequence[Array] = (),
+) -> str:
+    """The function ``run`` for kernels that work in the memory of the host.
+
+    ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
+    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
+    in ``scratch``, which it does not make, the function is ``run_in``.
+    """
+    temporaries = Temporaries(program, names)
+    block = Block()
+    passed = [*run_parameters(program), *(array.name for array in scratch)]
+    inner = block.child(f"def run{'_in' * bool(scratch)}({', '.join(map(names, passed))}):")
+    inner.line(f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""')
+    for line in size_lines(program, names):
+        inner.line(line)
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    types, takes_type = inner.slot(), False
+    if around:
+        inner = inner.child(around)
+    for kernel in program.kernels:
+        made = [] if isinstance(kernel, Scatter) else [temporaries.get(name) for name in filled_arrays(kernel)]
+        place = inner
+        for temporary in (array for array in made if array is not None):
+            if temporary not in scratch:
+                inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+            if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
+                place = inner.child(f"if {names(kernel.array)}.size:")
+        if isinstance(kernel, Scatter) and kernel.exclusive:
+            uncertain = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
+            if uncertain:
+                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
+        sizes = extents.get(function_name(kernel), ()) if extents else ()
+        body = functions.body(kernel)
+        if body:
+            takes_type |= _place_body(place, body, kernel, names, values(kernel))
+        else:
+            place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
+    if takes_type:
+        types.line(f"real = {dtype}.type")
+    return "\n".join(block.render())
+
+
+def _place_body(place: Block, body: Sequence[str], kernel: Step, names: Names, values: frozenset[str]) -> bool:
+    """Append the body of a kernel's function to a block; whether it takes the type of the results by its name.
+
+    The function would be passed the entries of the arrays ``values``, by the names of these.
+    """
+    read = [names(array) for array in sorted(values.intersection(uses(kernel).arrays))]
+    entries = {array: names.fresh(f"{array}_entry") for array in read}
+    for array, entry in entries.items():
+        place.line(f"{entry} = {array}[()]")
+    lines = [line for line in body if not line.startswith("real = ")]
+    for line in lines:
+        place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
+    return len(lines) < len(body)
+
+
+def used_arguments(program: Program) -> list[str]:
+    """The array arguments of rank 1 and more that some kernel reads."""
+    read = {name for kernel in program.kernels for name in uses(kernel).arrays}
+    return [a.name for a in program.arguments if a.kind == "array" and a.shape and a.name in read]
+
+
+# ---------------------------------------------------------------------------- temporaries that a call is given
+# What lies between, apart from what is computed: `run` makes its arrays, `run_in` is given them.
+#
+# New pages of memory cost more than what is computed in them, so a callable keeps the arrays for its next call.
+
+
+def scratch_arrays(program: Program, names: Names) -> list[Array]:
+    """The temporaries that `run_in` is given, in the order in which they are filled."""
+    temporaries = Temporaries(program, names)
+    steps = [step for step in program.kernels if not isinstance(step, Scatter)]
+    found = [temporaries.get(name) for step in steps for name in filled_arrays(step)]
+    return [array for array in found if array is not None]
+
+
+def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
+    """The function that makes the temporaries, without decorator."""
+    temporaries = Temporaries(program, names)
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
+    lines = [
+        f"def scratch({', '.join(map(names, run_parameters(program)))}):",
+        f'{INDENT}"""The arrays of what lies between: {", ".join(names(array.name) for array in arrays)}."""',
+        *(INDENT + line for line in size_lines(program, names)),
+        f"{INDENT}return ({', '.join(made)}{',' * (len(made) == 1)})",
+    ]
+    return "\n".join(lines)
+
+
+def run_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
+    """The function that fills the results, without decorator."""
+    passed = ", ".join(map(names, run_parameters(program)))
+    texts = ", ".join(names(array.name) for array in arrays)
+    lines = [
+        f"def run({passed}):",
+        f'{INDENT}"""Fill {" and ".join(names(output.name) for output in program.outputs)}."""',
+        f"{INDENT}{texts}{',' * (len(arrays) == 1)} = scratch({passed})",
+        f"{INDENT}run_in({passed}, {texts})",
+    ]
+    return "\n".join(lines)

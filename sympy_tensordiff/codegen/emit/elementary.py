@@ -1,0 +1,319 @@
+"""Elementary functions that a loop can compute for several entries at once, as text for Numba's modules.
+
+A call of the C library keeps a loop from working on vectors. These functions have no calls and no
+branches: an argument is reduced to a small interval, a polynomial (of least greatest error there, by
+Remez' exchange) gives the value, and what special arguments have is selected at the end. They are less
+than 2 units in the last place off; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
+
+Each function exists for both precisions and computes in no other, but that angles in single precision are
+reduced in double precision. Constants like log(2) are sums of two,
+the first of which ends in so many zeros that its multiples by small integers are exact. Fused
+multiplication and addition changes no bound, reassociation would: the functions are compiled without it,
+whatever the loops around them are compiled with.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sympy_tensordiff.codegen.schedule.angles import WIDEST
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A floating point format with the constants that belong to it; polynomials begin with the constant term."""
+
+    name: str
+    bits: int
+    digits: int
+    """Those of a significand behind the point."""
+    half_root: int
+    """The square root of 1/2, its bits read as an integer."""
+    ln2: tuple[float, float]
+    exp_range: tuple[float, float]
+    """Below, exp is 0, above, infinite."""
+    exp: Sequence[float]
+    """(exp(r) - 1 - r)/r**2 for abs(r) <= log(2)/2."""
+    log: Sequence[float]
+    """(2*atanh(s) - 2*s)/s**3 as a polynomial in s**2, for (1 + s)/(1 - s) from sqrt(1/2) to sqrt(2)."""
+    tanh: Sequence[float]
+    """(tanh(x) - x)/x**3 as a polynomial in x**2, for abs(x) <= 0.55."""
+    sin: Sequence[float]
+    """(sin(r) - r)/r**3 as a polynomial in r**2, for abs(r) <= pi/4."""
+    cos: Sequence[float]
+    """(cos(r) - 1 + r**2/2)/r**4 as a polynomial in r**2, for abs(r) <= pi/4."""
+
+    @property
+    def bias(self) -> int:
+        """The greatest exponent, and what the exponent 0 is stored as."""
+        return (1 << (self.bits - self.digits - 2)) - 1
+
+    def __call__(self, value: float | str) -> str:
+        """A constant of this type as text."""
+        text = value if isinstance(value, str) else repr(value)
+        return text if self.bits == 64 else f"real({text})"
+
+    def polynomial(self, coefficients: Sequence[float], variable: str, p: str = "p") -> str:
+        """Lines that compute ``p``."""
+        lines = [f"{p} = {self(coefficients[-1])}"]
+        lines += [f"{p} = {p}*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
+        return "\n    ".join(lines)
+
+    def power(self, exponent: str) -> str:
+        """2 to the power of an integer, as text; the power is a normal number."""
+        # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
+        return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
+
+    def stored(self, biased: str) -> str:
+        """The power of 2 whose exponent, with the bias, is a natural number, as text."""
+        return f"bits(natural({biased} << natural({self.digits})), real)"
+
+    @property
+    def round(self) -> float:
+        """1.5*2**digits: a number to which it is added has the integer nearest to it in the last bits."""
+        return 1.5 * 2.0**self.digits
+
+    @property
+    def round_bits(self) -> int:
+        """The bits of `round` as an integer."""
+        return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
+
+
+HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
+"""The first two end in 16 zeros. In double precision all three, and for results in single precision the first two, \
+leave of an angle up to `WIDEST` what is not a multiple to the last place."""
+
+DOUBLE = Precision(
+    "double", 64, 52, 0x3FE6A09E667F3BCD,
+    (0.6931471805598903, 5.497923018708371e-14),
+    (-746.0, 710.0),
+    (0.5, 0.16666666666666685, 0.04166666666666673, 0.008333333333316685, 0.001388888888885845,
+     0.00019841269897194648, 2.4801587373717812e-05, 2.7557234099199526e-06, 2.7557233381986343e-07,
+     2.5112288463058624e-08, 2.0926936199759747e-09),
+    (0.6666666666666666, 0.40000000000006264, 0.2857142856908016, 0.2222222264766127, 0.18181775596119903,
+     0.15387093802036686, 0.13250049229755978, 0.13251958100570982),
+    (-0.3333333333333333, 0.13333333333333075, -0.053968253968049086, 0.02186948852800698, -0.008863235339732522,
+     0.0035921252049420276, -0.0014558061819135847, 0.0005898347869136302, -0.0002382200650231849,
+     9.397999990898455e-05, -3.298154164719026e-05, 7.4571135883433565e-06),
+    (-0.16666666666666632, 0.008333333333322413, -0.00019841269829807808, 2.755731369191808e-06,
+     -2.5050758115276925e-08, 1.589679565383861e-10),
+    (0.0416666666666666, -0.0013888888888874125, 2.4801587289482194e-05, -2.7557314352335047e-07,
+     2.0875723273482756e-09, -1.1359647814766066e-11),
+)  # fmt: skip
+
+SINGLE = Precision(
+    "single", 32, 23, 0x3F3504F3,
+    (0.693145751953125, 1.4286068e-06),
+    (-104.0, 89.0),
+    (0.5, 0.16666667, 0.04166627, 0.008333264, 0.0013946119, 0.00019918448),
+    (0.6666666, 0.40000334, 0.28537273, 0.23582861),
+    (-0.3333333, 0.13333295, -0.053959783, 0.021783685, -0.00841652, 0.0023986641),
+    (-0.16666655, 0.008332178, -0.00019517235),
+    (0.041666646, -0.0013887367, 2.443838e-05),
+)  # fmt: skip
+
+
+def _exp(a: Precision) -> str:
+    low, high = map(a, a.exp_range)
+    return f"""
+    c = {low} if x < {low} else {high} if x > {high} else x
+    {_whole_part(a)}
+    r = c - n*{a(a.ln2[0])} - n*{a(a.ln2[1])}
+    {a.polynomial(a.exp, "r")}
+    value = {a(1.0)} + (r + r*r*p)
+    k = {_biased(a, 2)}
+    half = natural(k >> natural(1))
+    return value*{a.stored("half")}*{a.stored("natural(k - half)")}"""
+
+
+def _whole_part(a: Precision) -> str:
+    """Lines that compute the integer n nearest to c/log(2); ``shifted`` has it in the last bits, too."""
+    return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
+    n = shifted - {a(a.round)}"""
+
+
+def _biased(a: Precision, times: int, less: int = 0) -> str:
+    """The integer n, ``less`` something, with so many times the bias, which makes it positive, as text."""
+    return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
+
+
+def _expm1(a: Precision) -> str:
+    low, high = a(-(a.digits + 2.0)), a(a.exp_range[1])
+    return f"""
+    c = {low} if x < {low} else {high} if x > {high} else x
+    {_whole_part(a)}
+    first = c - n*{a(a.ln2[0])}
+    rest = n*{a(a.ln2[1])}
+    r = first - rest
+    rest = (first - r) - rest
+    {a.polynomial(a.exp, "r")}
+    half = {a.stored(_biased(a, 1, 1))}
+    value = {a(2.0)}*(((half - {a(0.5)}) + half*r) + half*(r*r*p + rest))
+    return x if abs(x) < {a(2.0 ** (-a.digits - 2))} else value"""
+
+
+def _logarithm(a: Precision) -> str:
+    """Lines that compute n*log(2) + log(1 + f)."""
+    return f"""h = {a(0.5)}*f*f
+    s = f/({a(2.0)} + f)
+    z = s*s
+    {a.polynomial(a.log, "z")}
+    value = n*{a(a.ln2[0])} - ((h - (s*(h + z*p) + n*{a(a.ln2[1])})) - f)"""
+
+
+def _log(a: Precision) -> str:
+    least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
+    return f"""
+    read = bits(real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})), whole)
+    k = whole(read - {a.half_root}) >> {a.digits}
+    f = bits(whole(read - (k << {a.digits})), real) - {a(1.0)}
+    n = real(np.int32(k - ({scale} if x < {least} else 0)))
+    {_logarithm(a)}
+    special = x if x > {a(0.0)} or x != x else -{inf} if x == {a(0.0)} else {a("math.nan")}
+    return value if x > {a(0.0)} and x < {inf} else special"""
+
+
+def _log1p(a: Precision) -> str:
+    inf = a("math.inf")
+    return f"""
+    y = x + {a(1.0)}
+    lost = (x - (y - {a(1.0)})) + ({a(1.0)} - (y - (y - {a(1.0)})))
+    read = bits(real(y), whole)
+    k = whole(read - {a.half_root}) >> {a.digits}
+    f = bits(whole(read - (k << {a.digits})), real) - {a(1.0)}
+    f = f + lost*{a.power("-min(k, 64)")}
+    n = real(np.int32(k))
+    {_logarithm(a)}
+    special = x if x > {a(0.0)} or x != x else -{inf} if x == {a(-1.0)} else {a("math.nan")}
+    value = value if x > {a(-1.0)} and x < {inf} else special
+    return x if abs(x) < {a(2.0 ** (-a.digits - 2))} else value"""
+
+
+def _tanh(a: Precision) -> str:
+    return f"""
+    size = abs(x)
+    z = x*x
+    {a.polynomial(a.tanh, "z")}
+    large = {a(1.0)} - {a(2.0)}/(exp({a(2.0)}*size) + {a(1.0)})
+    return math.copysign(size + size*(z*p) if size < {a(0.55)} else large, x)"""
+
+
+def _sigmoid(a: Precision) -> str:
+    """A quotient, from which is taken off what the sum below has lost."""
+    return f"""
+    small = exp(-abs(x))
+    below = {a(1.0)} + small
+    lost = small - (below - {a(1.0)})
+    value = (small if x < {a(0.0)} else {a(1.0)})/below
+    return value - value*(lost*({a(1.0)} - value if x < {a(0.0)} else value))"""
+
+
+def _softplus(a: Precision) -> str:
+    return f"""
+    return ({a(0.0)} if x < {a(0.0)} else x) + log1p(exp(-abs(x)))"""
+
+
+def _near(a: Precision, quarters: int) -> str:
+    """The sine of an angle and of so many right angles; infinite ones are none, wide ones count as 0."""
+    rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
+    value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
+    return f"""
+    c = np.float64(x if abs(x) <= {a(WIDEST)} else x - x)
+    turns = c*{2 / math.pi!r} + {DOUBLE.round}
+    n = turns - {DOUBLE.round}
+    t = c - n*{HALF_PI[0]!r}
+    r = {rest.format(*HALF_PI)}
+    z = r*r
+    {a.polynomial(a.sin, "z", "p")}
+    {a.polynomial(a.cos, "z", "q")}
+    h = {a(0.5)}*z
+    one = {a(1.0)} - h
+    sine = r + r*(z*p)
+    cosine = one + ((({a(1.0)} - one) - h) + z*z*q)
+    k = bits(np.float64(turns), np.int64){f" + {quarters}" * bool(quarters)}
+    value = cosine if k & 1 else sine
+    value = -value if k & 2 else value
+    return {value}"""
+
+
+def _sin_near(a: Precision) -> str:
+    return _near(a, 0)
+
+
+def _cos_near(a: Precision) -> str:
+    return _near(a, 1)
+
+
+FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str], tuple[str, ...]]] = {
+    "exp": ("exp(x)", _exp, ()),
+    "expm1": ("exp(x) - 1", _expm1, ()),
+    "log": ("log(x)", _log, ()),
+    "log1p": ("log(1 + x)", _log1p, ()),
+    "tanh": ("tanh(x)", _tanh, ("exp",)),
+    "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid, ("exp",)),
+    "softplus": ("log(1 + exp(x)), without overflow", _softplus, ("exp", "log1p")),
+    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", _sin_near, ()),
+    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", _cos_near, ()),
+}
+"""What each function computes, its text, and the functions of this table that it calls."""
+
+_ELEMENTARY = """
+def bits(x, kind):
+    \"\"\"The bits of a number as a number of another kind. Numba's own view is compiled for each pair of types.\"\"\"
+    return x.view(kind)
+
+
+@type_callable(bits)
+def type_of_bits(context):
+    \"\"\"Numba's type of the same.\"\"\"
+    return lambda x, kind: kind.dtype
+
+
+@lower_builtin(bits, types.Any, types.Any)
+def compiled_bits(context, builder, signature, values):
+    \"\"\"What takes its place in compiled code.\"\"\"
+    return builder.bitcast(values[0], context.get_value_type(signature.return_type))
+
+
+def elementary(single, double):
+    \"\"\"The function of the two that fits the precision of the argument, compiled without reassociation.\"\"\"
+
+    def function(x):
+        return single(x) if isinstance(x, np.float32) else double(x)
+
+    options = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+    overload(function, jit_options=options)(lambda x: single if x == types.float32 else double)
+    return function
+"""
+
+ELEMENTARY_NAMES = frozenset(name + ending for name in FUNCTIONS for ending in ("", "_single", "_double"))
+ELEMENTARY_NAMES |= {"elementary", "overload", "types", "bits", "type_of_bits", "compiled_bits"}
+"""The names of a module that the texts take."""
+
+
+def elementary_functions(texts: Iterable[str]) -> list[str]:
+    """The texts of the functions that ``texts`` call, and of what these call, in a stable order."""
+    wanted: set[str] = set()
+    waiting = [name for text in texts for name in re.findall(r"(?<![\w.])\w+(?=\()", text) if name in FUNCTIONS]
+    while waiting:
+        name = waiting.pop()
+        wanted.add(name)
+        waiting += FUNCTIONS[name][2]
+    if not wanted:
+        return []
+    made_of = [_text(name, precision) for name in FUNCTIONS if name in wanted for precision in (SINGLE, DOUBLE)]
+    made = [f"{name} = elementary({name}_single, {name}_double)" for name in FUNCTIONS if name in wanted]
+    return [*made_of, _ELEMENTARY.strip("\n"), "\n".join(made)]
+
+
+def _text(name: str, precision: Precision) -> str:
+    """One function for one precision."""
+    what, body, _ = FUNCTIONS[name]
+    lines = body(precision)
+    kinds = {"real": "float", "whole": "int", "natural": "uint"}
+    types = "".join(f"    {name} = np.{kind}{precision.bits}\n" for name, kind in kinds.items() if f"{name}(" in lines)
+    docstring = f'    """{what}, in {precision.name} precision."""\n'
+    return f"def {name}_{precision.name}(x):\n{docstring}{types}{lines[1:]}"

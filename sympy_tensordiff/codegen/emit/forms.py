@@ -1,0 +1,234 @@
+"""Names, integer forms and conditions as Python text."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.loops import Bound
+from sympy_tensordiff.codegen.ir.scalars import External, MaskedEntry
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum, extrema_in
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+
+CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
+"""How tightly the operators of Python bind, loosest first."""
+
+RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+"""Names that no variable of a generated module may take."""
+
+
+class Names:
+    """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
+
+    def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
+        self._below: Names | None = None
+        taken = self._taken = set(own) | RESERVED
+        self._text: dict[str, str] = {}
+        self.functions: dict[External, str] = {}
+        for name in dict.fromkeys(names):
+            if not name.isidentifier() or not name.isascii():
+                raise VerificationError(f"{name!r} is not an identifier")
+            text = self.spelled(name)
+            while text in taken:
+                text += "_"
+            taken.add(text)
+            self._text[name] = text
+
+    def spelled(self, name: str) -> str:
+        """How a language writes a name, where nothing else has it."""
+        return name
+
+    def copy(self) -> Names:
+        """The same names, to which fresh ones can be added without a trace here."""
+        result = type(self)((), ())
+        result._below = self
+        result.functions = self.functions
+        return result
+
+    def has(self, text: str) -> bool:
+        """Whether something is called ``text``, in the program or in the module."""
+        here = text in self._taken or text in self._text
+        return here or (self._below is not None and self._below.has(text))
+
+    def add_function(self, external: External) -> None:
+        """A name for a function of the user's: ``g``, its derivatives ``g_1``, ``g_01``."""
+        orders = "_" + "".join(map(str, external.orders)) if any(external.orders) else ""
+        word = re.sub(r"[^A-Za-z0-9_]", "_", external.name).strip("_") or "f"
+        self.functions[external] = self.fresh(("f" if word[0].isdigit() else "") + word + orders)
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
+        wish = self.spelled(wish)
+        text, number = wish, 0
+        while self.has(text):
+            number += 1
+            text = f"{wish}_{number}"
+        self._taken.add(text)
+        self._text[text] = text
+        return text
+
+    def __call__(self, name: str) -> str:
+        text = self._text.get(name)
+        if text is not None:
+            return text
+        if self._below is None:
+            raise VerificationError(f"{name!r} is used, but not defined")
+        return self._below(name)
+
+
+class FormPrinter:
+    """Integer forms and conditions as Python text."""
+
+    def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
+        self.names = names
+        self.replace = dict(replace or {})
+
+    def variable(self, name: str) -> str:
+        """The text of a plain variable."""
+        return self.replace[name] if name in self.replace else self.names(name)
+
+    def data(self, entry: DataEntry) -> str:
+        """The text of an entry of an array of integers."""
+        name = self.names(entry.tensor)
+        return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
+
+    def integer(self, entry: DataEntry) -> str:
+        """The text of an entry of an array of integers, with its test."""
+        if not isinstance(entry, MaskedEntry):
+            return self.data(entry)
+        return f"({self.data(entry)} if {' and '.join(map(self.condition, entry.inside))} else 0)"
+
+    def form(self, form: Affine, level: int = CHOICE) -> str:
+        """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
+        return self._total(*extrema_in(form), level)
+
+    def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
+        """The sum of a form and of maxima and minima."""
+        parts: list[tuple[Any, int]] = [*form.terms, *((extremum, extremum.coefficient) for extremum in extrema)]
+        terms = sorted(parts, key=lambda term: term[1] < 0)
+        text = ""
+        for variable, coefficient in terms:
+            sign = " - " if coefficient < 0 else " + "
+            text += sign + self._term(variable, abs(coefficient), first_negative=coefficient < 0 and not text)
+        if form.constant or not text:
+            text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
+        negative = text.startswith(" - ")
+        text = ("-" if negative else "") + text[3:]
+        pieces = len(terms) + bool(form.constant)
+        own = SUM if pieces > 1 else UNARY if negative else ATOM
+        if (
+            own == ATOM
+            and terms
+            and (terms[0][1] != 1 or isinstance(terms[0][0], Product | Quotient | SymbolicQuotient))
+        ):
+            own = PRODUCT
+        return f"({text})" if own < level else text
+
+    def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        if isinstance(variable, Extremum):
+            text = self.extremum(variable)
+            return text if factor == 1 else f"{factor}*{text}"
+        if isinstance(variable, Product):
+            numbers = [str(factor)] if factor != 1 else []
+            return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
+        if not isinstance(variable, Quotient | SymbolicQuotient):
+            name = self.integer(variable) if isinstance(variable, DataEntry) else self.variable(str(variable))
+            return name if factor == 1 else f"{factor}*{name}"
+        text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
+        # A sign binds more tightly than a division that rounds down.
+        return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
+
+    def extremum(self, extremum: Extremum) -> str:
+        """The maximum or minimum of two integers, or the absolute value of one."""
+        if extremum.function == "abs":
+            return f"abs({self.form(extremum.one)})"
+        return f"{extremum.function}({self.form(extremum.one)}, {self.form(extremum.other)})"
+
+    def lower(self, bounds: Iterable[Bound]) -> str:
+        """The first value of a loop: the greatest of the lower bounds."""
+        return self.extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
+
+    def stop(self, bounds: Iterable[Bound]) -> str:
+        """One more than the last value of a loop: the least of the upper bounds, plus one."""
+        return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
+
+    def extreme(self, function: str, forms: list[Affine]) -> str:
+        """The text of the greatest ("max") or least ("min") of several forms, constants folded."""
+        forms = list(dict.fromkeys(forms))
+        constants = [f.constant for f in forms if f.is_constant]
+        texts = [self.form(f) for f in forms if not f.is_constant]
+        if constants:
+            texts.insert(0, str(max(constants) if function == "max" else min(constants)))
+        return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
+
+    def condition(self, row: Row) -> str:
+        """A condition as a comparison."""
+        if row.kind == "mod":
+            return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
+        form, extrema = extrema_in(row.form)
+        left = Affine({v: c for v, c in form.terms if c > 0}), [e for e in extrema if e.coefficient > 0]
+        right = Affine({v: -c for v, c in form.terms if c < 0}), [_opposite(e) for e in extrema if e.coefficient < 0]
+        constant = form.constant
+        only_right = left[0].is_constant and not left[1]
+        if row.kind == "eq":
+            if only_right:
+                left, right, constant = right, left, -constant
+            return f"{self._total(*left)} == {self._total(right[0] - constant, right[1])}"
+        if only_right:
+            return f"{self._total(*right)} <= {self.form(left[0] + constant)}"
+        if constant < 0 and (right[1] or not right[0].is_constant):
+            return f"{self._total(*left)} > {self._total(right[0] - (constant + 1), right[1])}"
+        return f"{self._total(*left)} >= {self._total(right[0] - constant, right[1])}"
+
+
+def _opposite(extremum: Extremum) -> Extremum:
+    return extremum._replace(coefficient=-extremum.coefficient)
+
+
+# ---------------------------------------------------------------------------- text of nested blocks
+# Text of nested blocks, with places that are filled later.
+
+
+INDENT = "    "
+
+
+class Block:
+    """Lines of one indentation, blocks inside it, and slots that receive lines later."""
+
+    def __init__(self) -> None:
+        self._items: list[str | tuple[str, Block] | Block] = []
+
+    def line(self, text: str) -> None:
+        """Append one line."""
+        self._items.append(text)
+
+    def child(self, head: str) -> Block:
+        """Append ``head`` and an indented block behind it."""
+        inner = Block()
+        self._items.append((head, inner))
+        return inner
+
+    def slot(self) -> Block:
+        """Append a place for lines of the same indentation that turn out to be needed further down."""
+        inner = Block()
+        self._items.append(inner)
+        return inner
+
+    def render(self, depth: int = 0) -> list[str]:
+        """All lines, indented."""
+        lines: list[str] = []
+        for item in self._items:
+            if isinstance(item, str):
+                lines.append(INDENT * depth + item if item else item)
+            elif isinstance(item, Block):
+                lines += item.render(depth)
+            else:
+                head, inner = item
+                lines += [INDENT * depth + head, *(inner.render(depth + 1) or [INDENT * (depth + 1) + "pass"])]
+        return lines

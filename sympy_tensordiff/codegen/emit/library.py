@@ -1,0 +1,367 @@
+"""Library calls on whole arrays as functions of a module, for the backends that work in the memory of the host.
+
+A sum of products is a product of matrices (BLAS): the axes are put into the order of those that
+both operands keep, own ones, those summed over, and each group is taken as one axis. Arrays that
+are written here are dense, so that their reshaped forms are the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.driver import call_text
+from sympy_tensordiff.codegen.emit.forms import INDENT, Names
+from sympy_tensordiff.codegen.ir.loops import (
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Kernel,
+    Operand,
+    Product,
+    Program,
+    Solve,
+    Step,
+)
+from sympy_tensordiff.codegen.ir.walk import function_name
+
+Groups = Sequence[Sequence[int]]
+
+LIBRARY_HELPERS: dict[str, str] = {
+    "solve": '''
+def solve(matrix, right, name):
+    """The solution x of matrix @ x = right."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "inverse": '''
+def inverse(matrix, name):
+    """The inverse of a matrix."""
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "log_determinant": '''
+def log_determinant(x):
+    """The logarithm of the determinant without its overflow; nan where it is negative."""
+    sign, value = np.linalg.slogdet(x)
+    return np.where(sign >= 0, value, math.nan)
+''',
+    "factorized": '''
+def factorized(matrix, kind, name):
+    """The triangular factors of the transpose of a matrix, and the exchanged rows, -1 for those of Cholesky.
+
+    kind: 2 for a positive definite matrix, 1 for a symmetric one, which may be that, 0 for any. Of many matrices,
+    those of each.
+    """
+    *batch, n, _ = matrix.shape
+    result = np.empty((*batch, n + 1, n), matrix.dtype)
+    result[..., :n, :] = matrix
+    letter = "s" if matrix.dtype.itemsize == 4 else "d"
+    cholesky, exchange = getattr(lapack, letter + "potrf"), getattr(lapack, letter + "getrf")
+    given, each = matrix.reshape(-1, n, n).transpose(0, 2, 1), result.reshape(-1, n + 1, n)
+    for original, triangles, exchanged in zip(given, each[:, :n].transpose(0, 2, 1), each[:, n]):
+        if kind:
+            if not cholesky(triangles, lower=1, clean=0, overwrite_a=1)[1]:
+                exchanged[...] = -1
+                continue
+            if kind == 2:
+                raise np.linalg.LinAlgError(f"{name} is not positive definite: Cholesky's method finds no factors")
+            triangles[...] = original
+        exchanged[...] = exchange(triangles, overwrite_a=1)[1]
+    return result
+''',
+    "nonsingular": '''
+def nonsingular(factors, name):
+    """The factors of each of many matrices, none of which is singular."""
+    n = factors.shape[-1]
+    if not factors[..., :n, :].diagonal(0, -2, -1).all():
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
+    return factors.reshape(-1, n + 1, n)
+''',
+    "solve_factorized": '''
+def solve_factorized(factors, right, transposed, name):
+    """The solution x of matrix @ x = right, or of the transposed matrix, from the factors of the matrix."""
+    n = factors.shape[-1]
+    letter = "s" if factors.dtype.itemsize == 4 else "d"
+    of_cholesky, of_exchanges = getattr(lapack, letter + "potrs"), getattr(lapack, letter + "getrs")
+    each = nonsingular(factors, name)
+    columns, exchanged = right.reshape(len(each), n, -1), each[:, n].astype(np.int32)
+    result = np.empty(columns.shape, right.dtype)
+    for solution, triangles, exchanges, column in zip(result, each, exchanged, columns):
+        if exchanges[0] < 0:
+            solution[...] = of_cholesky(triangles[:n].T, column, lower=1)[0]
+        else:
+            solution[...] = of_exchanges(triangles[:n].T, exchanges, column, trans=0 if transposed else 1)[0]
+    return result.reshape(right.shape)
+''',
+    "inverse_factorized": '''
+def inverse_factorized(factors, name):
+    """The inverse of a matrix from its factors."""
+    n = factors.shape[-1]
+    letter = "s" if factors.dtype.itemsize == 4 else "d"
+    of_cholesky, of_exchanges = getattr(lapack, letter + "potri"), getattr(lapack, letter + "getri")
+    each = nonsingular(factors, name)
+    result, exchanged = each[:, :n].copy(), each[:, n].astype(np.int32)
+    for inverse, exchanges in zip(result.transpose(0, 2, 1), exchanged):
+        if exchanges[0] < 0:
+            of_cholesky(inverse, lower=1, overwrite_c=1)  # which leaves the other triangle as it is
+            lower = np.tril(inverse, -1)
+            inverse[...] = np.diag(inverse.diagonal()) + lower + lower.T
+        else:
+            of_exchanges(inverse, exchanges, overwrite_lu=1)
+    return result.reshape(*factors.shape[:-2], n, n)
+''',
+    "log_determinant_factorized": '''
+def log_determinant_factorized(factors, is_absolute):
+    """The logarithm of the determinant, or of its absolute value, from the factors; nan where it is negative."""
+    n = factors.shape[-1]
+    diagonal, exchanged = factors[..., :n, :].diagonal(0, -2, -1), factors[..., n, :]
+    value = np.log(np.abs(diagonal)).sum(-1)
+    is_negative = (exchanged != np.arange(n)).sum(-1) + (diagonal < 0).sum(-1) & 1
+    signed = np.where(is_negative & (not is_absolute) & diagonal.all(-1), math.nan, value)
+    return np.where(exchanged[..., 0] < 0, 2*value, signed)
+''',
+    "determinant_factorized": '''
+def determinant_factorized(factors):
+    """The determinant from the factors."""
+    n = factors.shape[-1]
+    value, exchanged = factors[..., :n, :].diagonal(0, -2, -1).prod(-1), factors[..., n, :]
+    is_negative = (exchanged != np.arange(n)).sum(-1) & 1
+    return np.where(exchanged[..., 0] < 0, value*value, np.where(is_negative, -value, value))
+''',
+    "cofactor": '''
+def cofactor(x, order):
+    """The derivative of the determinant of x, order times by x, at singular x too: axes i1 j1 ... ik jk.
+
+    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v. Of many matrices, those of
+    all of them.
+    """
+    n = x.shape[-1]
+    if x.ndim > 2:
+        each = [cofactor(matrix, order) for matrix in x.reshape(-1, n, n)]
+        return np.stack(each).reshape(x.shape[:-2] + (n,)*(2*order))
+    result = np.zeros((n,)*(2*order), x.dtype)
+    if not np.isfinite(x).all():
+        return result + math.nan
+    u, s, v = np.linalg.svd(x)
+    orders = list(itertools.permutations(range(order)))
+    signs = [(-1)**sum(a > b for a, b in itertools.combinations(places, 2)) for places in orders]
+    for chosen in itertools.combinations(range(n), order):
+        rest = np.prod(np.delete(s, chosen))
+        for rows, row_sign in zip(orders, signs):
+            for columns, column_sign in zip(orders, signs):
+                index = tuple(chosen[a] for pair in zip(rows, columns) for a in pair)
+                result[index] = row_sign*column_sign*rest
+    for axis in range(0, 2*order, 2):
+        # Each product takes the first axis away and appends it, so that all are in place at the end.
+        result = np.tensordot(np.tensordot(result, u, (0, 1)), v, (0, 0))
+    return np.round(np.linalg.det(u)*np.linalg.det(v))*result
+''',
+    "cofactor_tangent": '''
+def cofactor_tangent(x, direction):
+    """The derivative of the cofactors of x, a matrix, in a direction, at singular x too.
+
+    With x = u diag(s) v it is that at diag(s), u m v, without division: rest[i, j] is the product
+    of all s but two.
+    """
+    if not (np.isfinite(x).all() and np.isfinite(direction).all()):
+        return np.full(x.shape, math.nan, x.dtype)
+    u, s, v = np.linalg.svd(x)
+    n = len(s)
+    before, behind = np.ones_like(s), np.ones_like(s)
+    before[1:] = np.cumprod(s[:-1])
+    behind[:-1] = np.cumprod(s[:0:-1])[::-1]
+    rest = np.zeros_like(x)
+    for i in range(n - 1):
+        between = np.ones_like(s[i + 1:])
+        between[1:] = np.cumprod(s[i + 1:-1])
+        rest[i, i + 1:] = before[i]*between*behind[i + 1:]
+    rest += rest.T
+    turned = u.T @ direction @ v.T
+    m = np.diag(rest @ np.diag(turned)) - rest*turned.T
+    return np.round(np.linalg.det(u)*np.linalg.det(v))*(u @ m @ v)
+''',
+}
+"""The functions that library calls need besides NumPy's own."""
+
+LIBRARY_NAMES = frozenset({"itertools", "lapack", *LIBRARY_HELPERS})
+
+
+def library_text(step: Product | Apply, program: Program, names: Names) -> str:
+    """The function of a library call."""
+    printer = _Printer(step, program, names)
+    if isinstance(step, Contraction):
+        lines = printer.contraction(step)
+    elif isinstance(step, Solve):
+        lines = printer.solve(step)
+    elif isinstance(step, Apply):
+        lines = printer.apply(step)
+    else:
+        assert isinstance(step, CofactorTangent)
+        lines = printer.cofactor_tangent(step)
+    if step.factor != 1:
+        factor = number_text(step.factor) if step.factor > 0 else "-" + number_text(-step.factor)
+        lines.append(f"{names(step.array)} *= {factor}")
+    head = f"def {function_name(step)}{call_text(step, names)}:"
+    return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def library_helpers(
+    steps: Iterable[Step], texts: Sequence[str], instead: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """The helper functions that the texts call, in a stable order; those of ``instead`` in place of their own."""
+    if all(isinstance(step, Kernel) for step in steps):
+        return []
+    found: list[str] = []
+    for name, text in reversed({**LIBRARY_HELPERS, **instead}.items()):  # a helper stands before those that call it
+        if any(f" {name}(" in t for t in (*texts, *found)):
+            found.insert(0, text.strip("\n"))
+    return found
+
+
+class _Printer:
+    def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
+        self.step = step
+        self.target = names(step.array)
+        self.names = names
+        self.given = {a.name: a.label for a in program.arguments}
+        self.lengths: dict[int, str] = {}
+        if not isinstance(step, Apply):
+            for operand in step.operands:
+                is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
+                for axis, label in enumerate(operand.labels):
+                    axis += is_factorized and axis == len(operand.labels) - 2  # factors have a row more
+                    self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+
+    def title(self, array: str) -> str:
+        """A matrix as an error message calls it, as a literal: what a user wrote is no code."""
+        label = self.given.get(array)
+        return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
+
+    def docstring(self, what: str) -> str:
+        return f'"""Fill {self.target} with {what}."""'
+
+    # -------------------------------------------------------------- functions of one array
+
+    def apply(self, step: Apply) -> list[str]:
+        matrix = self.names(step.operand)
+        texts = {
+            "inv": f"inverse({matrix}, {self.title(step.operand)})",
+            "det": f"np.linalg.det({matrix})",
+            "logdet": f"log_determinant({matrix})",
+            "logabsdet": f"np.linalg.slogdet({matrix})[1]",
+            "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
+            "factors": f"factorized({matrix}, {', '.join(map(str, step.options))}, {self.title(step.operand)})",
+        }
+        if step.factored:
+            texts = {
+                "inv": f"inverse_factorized({matrix}, {self.title(step.factored)})",
+                "det": f"determinant_factorized({matrix})",
+                "logdet": f"log_determinant_factorized({matrix}, False)",
+                "logabsdet": f"log_determinant_factorized({matrix}, True)",
+            }
+        value = _permuted(texts[step.function], range(len(step.axes)), step.axes)
+        return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
+
+    # -------------------------------------------------------------- products
+
+    def contraction(self, step: Contraction) -> list[str]:
+        left, right, out = step.left, step.right, step.output
+        own, other, both = kept_labels(left, right, out), kept_labels(right, left, out), common_labels(left, right, out)
+        if other and tuple((*both, *other, *own)) == out:
+            left, right, own, other = right, left, other, own
+        summed = list(dict.fromkeys(label for label in left.labels if label not in out))
+        lines = [self.docstring(f"the sums of {entries_text(self.names, left)}*{entries_text(self.names, right)}")]
+        pair = (
+            f"{self.grouped(left, both, [own, summed] if own or both else [summed])}, "
+            f"{self.grouped(right, both, [summed, other] if other or both else [summed])}"
+        )
+        order = [*both, *own, *other]
+        groups = [own, other] if both else [group for group in (own, other) if group]
+        if tuple(order) == out:
+            return [*lines, f"np.matmul({pair}, out={self.reshaped(self.target, both, groups)})"]
+        product = self.split(f"np.matmul({pair})", both, groups)
+        return [*lines, f"{self.target}[...] = {_permuted(product, order, out)}"]
+
+    def solve(self, step: Solve) -> list[str]:
+        matrix, right, out = step.left, step.right, step.output
+        *batch, row, column = matrix.labels
+        summed, free = (column, row) if row in out else (row, column)
+        rest = [label for label in out if label != free and label not in batch]
+        is_transposed = row == summed
+        left = self.names(matrix.array)
+        if is_transposed and not step.factored:
+            left = _permuted(left, matrix.labels, [*batch, column, row])
+        groups = [rest] if rest or batch else []  # a batch of vectors is one of matrices of one column
+        columns = self.grouped(right, batch, [[summed], *groups])
+        solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
+        if step.factored:
+            solution = f"solve_factorized({left}, {columns}, {is_transposed}, {self.title(step.factored)})"
+        solution = self.split(solution, batch, [[free], *groups])
+        return [
+            self.docstring(f"the solution of equations with {left}"),
+            f"{self.target}[...] = {_permuted(solution, [*batch, free, *rest], out)}",
+        ]
+
+    def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
+        # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
+        matrix, direction = (_permuted(self.names(op.array), op.labels, step.output) for op in step.operands)
+        return [
+            self.docstring(f"the derivative of the cofactors of {matrix} in the direction {direction}"),
+            f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",
+        ]
+
+    def grouped(self, operand: Operand, both: Sequence[int], groups: Groups) -> str:
+        """An operand with an axis for each label of ``both`` and one for each group."""
+        text, labels = self.names(operand.array), operand.labels
+        distinct = tuple(dict.fromkeys(labels))
+        if distinct != labels:
+            numbers = {label: n for n, label in enumerate(distinct)}
+            text = f"np.einsum({text}, {[numbers[label] for label in labels]}, {list(numbers.values())})"
+        text = _permuted(text, distinct, [*both, *(label for group in groups for label in group)])
+        return self.reshaped(text, both, groups)
+
+    def reshaped(self, text: str, both: Sequence[int], groups: Groups) -> str:
+        """An array, the axes of which are those of ``both`` and of all groups, with one for each group."""
+        if all(len(group) == 1 for group in groups):
+            return text
+        axes = [self.lengths[label] for label in both]
+        axes += ["*".join(self.lengths[label] for label in group) or "1" for group in groups]
+        return f"{text}.reshape({', '.join(axes)})"
+
+    def split(self, text: str, both: Sequence[int], groups: Groups) -> str:
+        """An array with an axis for each group with one for each label instead."""
+        if all(len(group) == 1 for group in groups):
+            return text
+        labels = [*both, *(label for group in groups for label in group)]
+        return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
+
+
+def entries_text(names: Names, operand: Operand) -> str:
+    """An entry of an operand, for comments."""
+    letters = "ijklmnopqrstuvwxyzabcdefgh"
+    return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
+
+
+def kept_labels(operand: Operand, other: Operand, out: Sequence[int]) -> list[int]:
+    """The labels that only one of the operands has, as in the output."""
+    return [label for label in out if label in operand.labels and label not in other.labels]
+
+
+def common_labels(left: Operand, right: Operand, out: Sequence[int]) -> list[int]:
+    """The labels of the output that both operands have."""
+    return [label for label in out if label in left.labels and label in right.labels]
+
+
+def _permuted(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
+    """An array with its axes in another order."""
+    if list(labels) == list(wanted):
+        return text
+    places: Mapping[int, int] = {label: n for n, label in enumerate(labels)}
+    order = [places[label] for label in wanted]
+    return f"{text}.T" if order == [1, 0] else f"{text}.transpose({', '.join(map(str, order))})"

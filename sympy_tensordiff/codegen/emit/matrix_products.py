@@ -1,0 +1,277 @@
+"""Products of matrices as functions that Numba compiles: calls of BLAS on dense arrays.
+
+Each group of labels is one axis: those that both operands keep, over which the function loops, own
+ones, those summed over. An operand whose axes stand in that order, or with the last two groups
+exchanged, is read where it lies; another one, and one that is a diagonal, is copied first.
+
+Numba's own `np.dot` is a function that is compiled for each pair of shapes (0.1 to 0.3 s of CPU each), on arrays with
+as many axes as matrices have, and without a factor: the call of BLAS is written here.
+
+On all cores, the library runs in one thread in each: for panels of rows, or for one of the entries that
+both operands keep. How many panels there are depends on nothing but the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.driver import call_text
+from sympy_tensordiff.codegen.emit.forms import INDENT, Names
+from sympy_tensordiff.codegen.emit.library import common_labels, entries_text, kept_labels
+from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
+from sympy_tensordiff.codegen.ir.steps import Shapes, extents
+from sympy_tensordiff.codegen.ir.walk import function_name
+
+Labels = Sequence[int]
+
+
+PANEL = 96
+"""Rows of a panel, at least: with fewer, a library spends its time with arranging the other operand."""
+
+HALF = 64
+"""Of two panels, rather than one: so that no core is idle."""
+
+PANELS = '''\
+def panels(rows):
+    """How many panels of rows run side by side: a power of two, 64 at most; of their rows there are enough."""
+    count = 1
+    while count < 64 and rows >= 2*count*({HALF} if count == 1 else {PANEL}):
+        count *= 2
+    return count'''.replace("{PANEL}", str(PANEL)).replace("{HALF}", str(HALF))
+
+MULTIPLY = '''\
+def multiply(c, c0, a, a0, a_step, a_turned, b, b0, b_step, b_turned, rows, columns, terms, factor):
+    """Fill rows*columns entries of ``c`` with a factor times the product of two matrices, rows*terms and terms*columns.
+
+    Each array is given with the place in it where its matrix begins, and the distance of what stands first in memory:
+    rows, or columns of a matrix that is turned. Without rows or columns, which are None then, an operand is a vector.
+    """
+    m, n = 1 if rows is None else rows, 1 if columns is None else columns
+    a_row, a_term = (1, a_step) if a_turned else (a_step, 1)
+    b_term, b_column = (1, b_step) if b_turned else (b_step, 1)
+    left = a.reshape(-1)[a0 + np.arange(m)[:, None]*a_row + np.arange(terms)*a_term]
+    right = b.reshape(-1)[b0 + np.arange(terms)[:, None]*b_term + np.arange(n)*b_column]
+    c.reshape(-1)[c0:c0 + m*n] = np.dot(left, right).reshape(-1)*c.dtype.type(factor)
+
+
+@type_callable(multiply)
+def type_of_multiply(context):
+    """Numba's type of what ``multiply`` gives, of arrays that lie in memory as they are written."""
+    def typer(c, c0, a, a0, a_step, a_turned, b, b0, b_step, b_turned, rows, columns, terms, factor):
+        return types.void if {c.layout, a.layout, b.layout} == {"C"} else None
+    return typer
+
+
+@lower_builtin(multiply, types.VarArg(types.Any))
+def compiled_multiply(context, builder, signature, values):
+    """The call of BLAS: it sees each matrix turned, since it takes columns to lie in memory one after the other."""
+    kinds, byte = signature.args, ir.IntType(8)
+    pointer, size, real = byte.as_pointer(), context.get_value_type(types.intp), context.get_value_type(kinds[0].dtype)
+
+    def whole(value):
+        return ir.Constant(size, value)
+
+    def number(argument):
+        return context.cast(builder, values[argument], kinds[argument], types.intp)
+
+    def array(argument):
+        data = context.make_array(kinds[argument])(context, builder, values[argument]).data
+        return builder.bitcast(builder.gep(data, [number(argument + 1)]), pointer)
+
+    def slot(value):
+        place = cgutils.alloca_once_value(builder, value)
+        return builder.bitcast(place, pointer)
+
+    def step(argument):
+        return builder.select(builder.icmp_signed(">", number(argument), whole(1)), number(argument), whole(1))
+
+    def order(argument, turned="t", other="n"):
+        return builder.select(values[argument], *(ir.Constant(byte, ord(letter)) for letter in (turned, other)))
+
+    def checked(name, arguments):
+        kind = ir.Constant(byte, ord("s" if kinds[0].dtype == types.float32 else "d"))
+        function = ir.FunctionType(ir.IntType(32), [one.type for one in (kind, *arguments)])
+        found = builder.call(cgutils.get_or_insert_function(builder.module, function, name), (kind, *arguments))
+        with builder.if_then(cgutils.is_not_null(builder, found), likely=False):
+            context.call_conv.return_user_exc(builder, RuntimeError, ("BLAS did not compute a product",))
+
+    c, a, b, terms = array(0), array(2), array(6), number(12)
+    rows, columns = (None if kinds[argument] == types.none else number(argument) for argument in (10, 11))
+    factor, zero = context.cast(builder, values[13], kinds[13], kinds[0].dtype), ir.Constant(real, 0.0)
+    lengths = [length for length in (rows, columns, terms) if length is not None]
+    for length in lengths:
+        with builder.if_then(builder.icmp_signed(">=", length, whole(2**31)), likely=False):
+            context.call_conv.return_user_exc(builder, ValueError, ("BLAS counts to 2**31 - 1",))
+    with builder.if_else(builder.icmp_signed("<", terms, whole(1))) as (empty, some):
+        with empty:
+            width = whole(context.get_abi_sizeof(real))
+            for length in lengths[:-1]:
+                width = builder.mul(width, length)
+            cgutils.memset(builder, c, width, 0)
+        with some:
+            if rows is None and columns is None:
+                checked("numba_xxdot", [ir.Constant(byte, 0), terms, a, b, c])
+                place = builder.bitcast(c, real.as_pointer())
+                builder.store(builder.fmul(builder.load(place), factor), place)
+            elif columns is None:
+                first, second = (builder.select(values[5], m, n) for m, n in ((rows, terms), (terms, rows)))
+                sides = [order(5, "n", "t"), first, second]
+                checked("numba_xxgemv", [*sides, slot(factor), a, step(4), b, slot(zero), c])
+            elif rows is None:
+                first, second = (builder.select(values[9], m, n) for m, n in ((terms, columns), (columns, terms)))
+                checked("numba_xxgemv", [order(9), first, second, slot(factor), b, step(8), a, slot(zero), c])
+            else:
+                sides = [order(9), order(5), columns, rows, terms]
+                operands = [b, step(8), a, step(4)]
+                checked("numba_xxgemm", [*sides, slot(factor), *operands, slot(zero), c, columns])
+    return context.get_dummy_value()'''
+
+MULTIPLY_NAMES = ("multiply", "type_of_multiply", "compiled_multiply", "type_callable", "lower_builtin")
+
+
+def is_plain(step: Contraction) -> bool:
+    """Whether a library reads both operands where they lie, and fills the result in its order."""
+    left, right, out = step.left, step.right, list(step.output)
+    both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
+    summed = [label for label in dict.fromkeys(left.labels) if label not in out]
+
+    def lies(labels: Labels, first: Labels, second: Labels) -> bool:
+        return list(labels) in ([*both, *first, *second], [*both, *second, *first])
+
+    return lies(left.labels, own, summed) and lies(right.labels, summed, other) and lies(out, own, other)
+
+
+def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:
+    """The function of a contraction, without decorator."""
+    return _Printer(step, names.copy(), shapes, is_parallel).print()
+
+
+class _Printer:
+    def __init__(self, step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> None:
+        self.step = step
+        self.names = names
+        self.extents = extents(step, shapes)
+        self.is_parallel = is_parallel
+        self.head = f"def {function_name(step)}{call_text(step, names)}:"
+        self.target = names(step.array)
+        self.lines: list[str] = []
+        self.lengths: dict[int, str] = {}
+        for operand in step.operands:
+            for axis, label in enumerate(operand.labels):
+                self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+
+    def print(self) -> str:
+        """The text of the function."""
+        step = self.step
+        left, right, out = step.left, step.right, list(step.output)
+        entries = f"{entries_text(self.names, left)}*{entries_text(self.names, right)}"
+        self.lines = [self.head, f'{INDENT}"""Fill {self.target} with the sums of {entries}."""']
+        both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
+        summed = [label for label in dict.fromkeys(left.labels) if label not in out]
+        if (other and [*both, *other, *own] == out) or (
+            self.is_parallel
+            and not both
+            and self.is_short(own)
+            and not self.is_short(other)
+            and not self.is_short(summed)
+        ):
+            left, right, own, other = right, left, other, own
+        first = self.operand(left, both, own, summed)
+        second = self.operand(right, both, summed, other)
+        order = [*both, *own, *other]
+        in_place = order == out
+        product = self.target if in_place else self.array("product", order)
+        self.multiply(first, second, product, both, own, other, summed)
+        if not in_place:
+            self.copy(self.target, out, product, order)
+        return "\n".join(self.lines)
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append(INDENT * depth + text)
+
+    def multiply(
+        self,
+        first: tuple[str, bool],
+        second: tuple[str, bool],
+        out: str,
+        both: Labels,
+        own: Labels,
+        other: Labels,
+        summed: Labels,
+    ) -> None:
+        """Append the products of two operands, one for each entry of the axes that both keep."""
+        rows, columns, terms = (self.length(group) for group in (own, other, summed))
+        factor = self.step.factor
+        scale = number_text(factor) if factor > 0 else "-" + number_text(-factor)
+        a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
+        ends = f"{columns if other else None}, {terms}, {scale})"
+        left, right = f"{first[0]}, {{}}, {a_step}, {first[1]}", f"{second[0]}, {{}}, {b_step}, {second[1]}"
+        if self.is_parallel and own and not both:
+            rows, count = self.define("rows", rows), self.define("count", f"panels({rows})")
+            panel, start = (self.names.fresh(wish) for wish in ("panel", "start"))
+            self.line(1, f"for {panel} in prange({count}):")
+            self.line(2, f"{start} = {rows}*{panel}//{count}")
+            places: tuple[str, ...] = (f"{start}*({columns})", start if first[1] else f"{start}*({terms})", "0")
+            depth, rows = 2, f"{rows}*({panel} + 1)//{count} - {start}"
+        elif both:
+            place = self.names.fresh("place")
+            self.line(1, f"for {place} in {self.range}({self.length(both)}):")
+            sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
+            depth, places = 2, tuple(["*".join([place, *(self.lengths[label] for label in group)]) for group in sizes])
+        else:
+            depth, places = 1, ("0", "0", "0")
+        left, right = left.format(places[1]), right.format(places[2])
+        self.line(depth, f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
+
+    def length(self, labels: Labels) -> str:
+        """The number of entries of some axes, as text."""
+        return "*".join(self.lengths[label] for label in labels) or "1"
+
+    @property
+    def range(self) -> str:
+        """What outer loops run over."""
+        return "prange" if self.is_parallel else "range"
+
+    def is_short(self, labels: Labels) -> bool:
+        """Whether a group of axes is known to have too few entries for two panels."""
+        entries = self.entries(labels)
+        return entries is not None and entries < 2 * HALF
+
+    def entries(self, labels: Labels) -> int | None:
+        """The number of entries of some axes, where it is a number."""
+        lengths = [self.extents[label] for label in labels]
+        return prod(length.constant for length in lengths) if all(length.is_constant for length in lengths) else None
+
+    def define(self, wish: str, text: str) -> str:
+        """A name for a value."""
+        name = self.names.fresh(wish)
+        self.line(1, f"{name} = {text}")
+        return name
+
+    def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, bool]:
+        """An array with the groups of axes in this order, and whether the last two are exchanged."""
+        labels, array = list(operand.labels), self.names(operand.array)
+        if labels == [*both, *columns, *rows] and rows and columns:
+            return array, True
+        order = [*both, *rows, *columns]
+        if labels != order:
+            copied = self.array(f"{array}_ordered", order)
+            self.copy(copied, order, array, labels)
+            array = copied
+        return array, False
+
+    def array(self, wish: str, labels: Labels) -> str:
+        """A new array with these axes."""
+        shape = ", ".join(self.lengths[label] for label in labels)
+        return self.define(wish, f"np.empty(({shape}{',' * (len(labels) == 1)}), {self.target}.dtype)")
+
+    def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
+        """Append loops that copy the entries of one array into another one with other axes."""
+        indices = {label: self.names.fresh(f"i{label}") for label in axes}
+        for depth, label in enumerate(axes, 1):
+            counts = self.range if depth == 1 else "range"
+            self.line(depth, f"for {indices[label]} in {counts}({self.lengths[label]}):")
+        left, right = (", ".join(indices[label] for label in order) for order in (axes, labels))
+        self.line(len(axes) + 1, f"{target}[{left}] = {source}[{right}]")

@@ -1,0 +1,1 @@
+"""The form that all backends read: loop nests, their traversals, and their laws."""

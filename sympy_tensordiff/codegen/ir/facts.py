@@ -1,0 +1,282 @@
+"""What is known about the integers of a program, as rows: at the call, and at each read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import innermost_first
+from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.products import factors_in, times
+
+Rows = tuple[Row, ...]
+Shapes = Mapping[str, tuple[Affine, ...]]
+
+_MOST_CASES = 64
+
+
+def call_facts(program: Program) -> Rows:
+    """Rows that hold in every call: what the argument checks and the host's computations guarantee."""
+    rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
+    rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
+    rows += [Row("ge", Affine({name: 1}, -1)) for name in factors_in(f for a in program.arguments for f in a.shape)]
+    rows += [Row("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
+    for size in program.sizes:
+        rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
+        rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
+    for check in (*program.granted, *program.checks):
+        if len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points:
+            rows.append(Row("ge", -check.violation[0].form - 1))
+    return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))
+
+
+def size_cases(program: Program) -> tuple[Rows, ...]:
+    """For each choice of the bounds that the computed sizes equal: the rows that say so."""
+    choices = [
+        [Row("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
+        for size in program.sizes
+        if len(size.lows or size.highs) > 1
+    ]
+    fixed = tuple(
+        Row("eq", Affine.variable(size.name) - (size.lows or size.highs)[0])
+        for size in program.sizes
+        if len(size.lows or size.highs) == 1
+    )
+    total = 1
+    for choice in choices:
+        total *= len(choice)
+    if total > _MOST_CASES:
+        return (fixed,)
+    return tuple((*fixed, *chosen) for chosen in product(*choices))
+
+
+class Prover:
+    """Proves rows from a context, from the facts of the call and by cases of the computed sizes.
+
+    ``shapes`` are those of all arrays of the program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.shapes: Shapes = array_shapes(program)
+        self.facts = call_facts(program)
+        self.cases = size_cases(program)
+
+    def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
+        """Whether ``row`` follows from ``context`` in every call."""
+        return all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
+
+    def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
+        """The conditions of a read, with their axes, that do not follow from ``context``."""
+        wanted = []
+        for axis, (form, extent) in enumerate(zip(load.index, shape, strict=True)):
+            wanted += [(axis, Row("ge", form)), (axis, Row("ge", extent - form - 1))]
+        return [(axis, row) for axis, row in wanted if not self.proves(row, context)]
+
+
+# ---------------------------------------------------------------------------- contexts
+
+
+def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
+    """The rows that the axes of a kernel fulfil."""
+    rows = []
+    for axis, extent in zip(kernel.axes, kernel.box(shapes), strict=True):
+        rows += [Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1)]
+    return tuple(rows)
+
+
+def loop_rows(loop: Loop) -> Rows:
+    """The rows that the variable of a loop fulfils."""
+    variable = Affine.variable(loop.variable)
+    lows = [Row("ge", bound.divisor * variable - bound.form) for bound in loop.lows]
+    return (*lows, *(Row("ge", bound.form - bound.divisor * variable) for bound in loop.highs))
+
+
+def around_rows(around: Around, start: Rows = ()) -> Rows:
+    """The rows that hold inside of loops and guards, behind those at the ``start``."""
+    rows = [loop_rows(one) if isinstance(one, Loop) else one.conditions for one in around]
+    return (*start, *chain.from_iterable(rows))
+
+
+def condition_rows(condition: Scalar, holds: bool) -> Rows:
+    """What a condition of a ``select`` says about integers where it is true (or false); other parts say nothing."""
+    if not isinstance(condition, Operation):
+        return ()
+    function, arguments = condition.function, condition.arguments
+    if function == "not":
+        return condition_rows(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        return tuple(row for argument in arguments for row in condition_rows(argument, holds))
+    if function not in ("lt", "le", "eq", "ne"):
+        return ()
+    left, right = (integer_form(argument) for argument in arguments)
+    if left is None or right is None:
+        return ()
+    if function in ("eq", "ne"):
+        return (Row("eq", left - right),) if holds == (function == "eq") else ()
+    if holds:
+        return (Row("ge", right - left - (function == "lt")),)
+    return (Row("ge", left - right - (function == "le")),)
+
+
+def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
+    """As `condition_rows`, where one of several has to hold: the rows of each, of which at least one is fulfilled."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function == "not":
+        return condition_cases(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        return every_choice([condition_cases(*part) for part in conjuncts(condition, holds)])
+    if function in ("and", "or"):
+        return [rows for argument in arguments for rows in condition_cases(argument, holds)]
+    if function in ("eq", "ne") and holds == (function == "ne"):
+        left, right = arguments
+        return [condition_rows(Operation("lt", sides), True) for sides in ((left, right), (right, left))]
+    return [condition_rows(condition, holds)]
+
+
+def conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
+    """The conditions that all hold, or all fail, where a condition holds, or fails."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function in ("not", "and" if holds else "or"):
+        for argument in arguments:
+            yield from conjuncts(argument, holds != (function == "not"))
+    else:
+        yield condition, holds
+
+
+def every_choice(parts: Sequence[Sequence[Rows]]) -> list[Rows]:
+    """The rows of each choice of one case from every part, without the parts of most cases where they are too many."""
+    parts = sorted(parts, key=len)
+    while math.prod(map(len, parts)) > _MOST_CASES:
+        parts.pop()
+    return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
+
+
+def exact_rows(condition: Scalar, holds: bool) -> Rows | None:
+    """The rows that say the same as a condition (or its negation); None where no rows do."""
+    if not isinstance(condition, Operation):
+        return None
+    function, arguments = condition.function, condition.arguments
+    if function == "not":
+        return exact_rows(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        parts = [exact_rows(argument, holds) for argument in arguments]
+        return None if None in parts else tuple(row for part in parts if part is not None for row in part)
+    return condition_rows(condition, holds) or None
+
+
+def condition_of(rows: Sequence[Row]) -> Scalar:
+    """Rows as a condition."""
+    parts = [_comparison(row) for row in rows]
+    return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
+
+
+def _comparison(row: Row) -> Scalar:
+    if row.kind == "mod":
+        return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
+    above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))
+    return Operation("le" if row.kind == "ge" else "eq", (IndexValue(above - row.form), IndexValue(above)))
+
+
+def integer_form(node: Scalar) -> Affine | None:
+    """The integer that ``node`` is without rounding, None for any other scalar."""
+    if isinstance(node, IndexValue):
+        return node.form
+    if isinstance(node, Number) and isinstance(node.value, int):
+        return Affine.of(node.value)
+    if isinstance(node, Operation) and node.function in ("add", "mul"):
+        found = [form for argument in node.arguments if (form := integer_form(argument)) is not None]
+        if len(found) < len(node.arguments):
+            return None
+        if node.function == "add":
+            return sum(found, Affine())
+        # A product of more may be greater than any integer of the machine.
+        return times(*found) if sum(not form.is_constant for form in found) <= 2 else None
+    return None
+
+
+def told_by_integers(value: Scalar) -> Scalar | None:
+    """An integer, or a condition on integers, as it may stand in the place of a name for it; None for all else."""
+    form = integer_form(value)
+    return IndexValue(form) if form is not None else value if _is_condition(value) else None
+
+
+def _is_condition(value: Scalar) -> bool:
+    """Whether integers alone decide a condition."""
+    if not isinstance(value, Operation):
+        return False
+    if value.function in ("and", "or", "not"):
+        return all(map(_is_condition, value.arguments))
+    return value.function in ("lt", "le", "eq", "ne") and None not in map(integer_form, value.arguments)
+
+
+def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
+    """A scalar with what names stand for in their places."""
+    return rewrite_scalar(value, lambda part: known.get(part.name, part) if isinstance(part, Name) else part)
+
+
+class Read(NamedTuple):
+    """A read, the statement it stands in, and the rows that hold where it happens.
+
+    ``choices`` are the conditions that decide whether it happens, of the ``select`` around it.
+    """
+
+    load: Load
+    statement: Statement
+    context: Rows
+    choices: tuple[Scalar, ...] = ()
+
+
+def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
+    """All reads of a scalar expression, each with the rows that hold where it happens, and the choices around it."""
+    stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
+    while stack:
+        node, rows, choices = stack.pop()
+        if isinstance(node, Load):
+            yield from ((load, rows, choices) for load in (*data_reads(node.index), node))
+        elif isinstance(node, IndexValue):
+            yield from ((load, rows, choices) for load in data_reads([node.form]))
+        elif isinstance(node, Operation) and node.function == "select":
+            condition, chosen, otherwise = node.arguments
+            fails = Operation("not", (condition,))
+            stack.append((otherwise, rows + condition_rows(condition, False), (*choices, fails)))
+            stack.append((chosen, rows + condition_rows(condition, True), (*choices, condition)))
+            stack.append((condition, rows, choices))
+        elif isinstance(node, Operation):
+            stack.extend((argument, rows, choices) for argument in reversed(node.arguments))
+
+
+def data_reads(forms: Iterable[Affine]) -> list[Load]:
+    """The entries of arrays of integers that forms are made of, each behind those in its own index."""
+    return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
+
+
+def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | None = None) -> Iterator[Read]:
+    """All reads of a kernel in the order of the text, and the entries that a scatter adds to.
+
+    ``tested``: what else holds where the conditions of a guard read an integer.
+    """
+    start = axis_rows(kernel, shapes)
+    integers: dict[str, Scalar] = {}
+    for statement, around in walk(kernel.body):
+        rows = around_rows(around, start)
+        if isinstance(statement, If):
+            for load in data_reads(tested_forms(statement)):
+                yield Read(load, statement, (*rows, *(tested(statement, load) if tested else ())))
+        elif isinstance(statement, Loop | AddAt):
+            own = statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+            yield from (Read(load, statement, rows) for load in data_reads(own))
+        if isinstance(statement, AddAt):
+            yield Read(Load(kernel.array, statement.index), statement, rows)
+        if isinstance(statement, Let | Add | Store | AddAt):
+            value = with_integers(statement.value, integers) if integers else statement.value
+            if isinstance(statement, Let) and (told := told_by_integers(value)) is not None:
+                integers[statement.name] = told
+            found = scalar_reads(value, rows)
+            yield from (Read(load, statement, context, choices) for load, context, choices in found)

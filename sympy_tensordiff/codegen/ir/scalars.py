@@ -1,0 +1,121 @@
+"""The scalar expressions in loop nests: trees over the numbers that stand in a kernel's loops.
+
+Integer expressions in them are `Affine` forms over names; a `Load` happens only where it is reached, i.e. inside of its
+loops and behind its conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import DataEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real constant. A `Fraction` is exact; printers decide how to write it."""
+
+    value: int | Fraction | float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """An integer form used as a real number, ``i`` in ``i*x[i]``."""
+
+    form: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A scalar argument, a `Let` or an accumulator, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One entry of an array argument or of a temporary."""
+
+    array: str
+    index: tuple[Affine, ...]
+
+
+class MaskedEntry(DataEntry):
+    """An integer of an array where the rows ``inside`` hold, and 0 elsewhere."""
+
+    __slots__ = ("inside",)
+
+    def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None, inside: tuple[Row, ...]) -> None:
+        super().__init__(tensor, index, below)
+        self.inside = inside
+
+    def key(self) -> tuple[Any, ...]:
+        return (*super().key(), self.inside)
+
+    def forms(self) -> tuple[Affine, ...]:
+        return (*self.index, *(row.form for row in self.inside))
+
+    def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        index = tuple([form.substitute(mapping) for form in self.index])
+        inside = tuple([row.substitute(mapping) for row in self.inside])
+        changed = (index, inside) != (self.index, self.inside)
+        return Affine.variable(MaskedEntry(self.tensor, index, self.below, inside)) if changed else None
+
+    def evaluate(self, values: Mapping[Variable, Any]) -> int:
+        is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
+        return super().evaluate(values) if is_inside else 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MaskedEntry) and self.key() == other.key() and self.below == other.below
+
+    def __hash__(self) -> int:
+        return hash((MaskedEntry, self._hash))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MaskedEntry, (self.tensor, self.index, self.below, self.inside)
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A function of real numbers whose implementation the user supplies: ``name``, or a derivative of it.
+
+    ``name`` is the user's own, data and never code; ``orders`` say how often it is differentiated
+    by each of its arguments. ``is_special``: SciPy may have it, see `special`.
+    """
+
+    name: str
+    orders: tuple[int, ...]
+    is_special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``function`` applied to ``arguments``.
+
+    ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two;
+    ``lt le eq ne`` two (booleans); ``select`` (condition, value, otherwise), only the chosen
+    value counts; any other name is an elementary function of `ELEMENTARY` with its own arity.
+    An `External` is a function of the user's.
+    """
+
+    function: str | External
+    arguments: tuple[Scalar, ...]
+
+
+Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation"
+
+ELEMENTARY: dict[str, int] = {
+    "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,
+    "arctan2": 2, "sinh": 1, "cosh": 1, "tanh": 1, "arcsinh": 1, "arccosh": 1, "arctanh": 1,
+    "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "heaviside": 2, "sqrt": 1, "erf": 1, "erfc": 1,
+    "gamma": 1, "lgamma": 1, "expm1": 1, "log1p": 1, "log2": 1, "log10": 1, "cbrt": 1, "hypot": 2,
+    "sigmoid": 1, "softplus": 1,
+}  # fmt: skip
+"""The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
+
+VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "sin_near", "cos_near"})
+"""Those that a loop computes for several entries at once, in registers of vectors."""

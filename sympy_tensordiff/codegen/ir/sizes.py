@@ -1,0 +1,114 @@
+"""Which axis of which argument determines which size.
+
+A size is a name in the shapes of the arguments. It is known where it is an integer argument;
+otherwise it is solved from an axis whose form has no other unknown. The order is that of the
+arguments, so that messages and generated text are stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sympy_tensordiff.codegen.ir.loops import Argument, Program, Scatter
+from sympy_tensordiff.codegen.ir.walk import array_shapes, forms, loops
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import rounded, slope
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """``name`` is the solution of ``form == length`` of one axis of ``argument``."""
+
+    name: str
+    argument: Argument
+    axis: int
+
+    @property
+    def form(self) -> Affine:
+        return self.argument.shape[self.axis]
+
+    @property
+    def parts(self) -> tuple[Affine, Affine]:
+        """What the size is multiplied by, and the form without it."""
+        found = slope(self.form, self.name)
+        assert found is not None
+        return found
+
+
+def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
+    """The sizes that the shapes of the arguments determine, in an order in which they can be computed."""
+    known = {a.name for a in arguments if a.kind == "integer"}
+    axes = [(a, axis) for a in arguments if a.kind == "array" for axis in range(len(a.shape))]
+    result: list[Solved] = []
+    while True:
+        for argument, axis in axes:
+            form = argument.shape[axis]
+            unknown = sorted(form.atoms() - known)
+            if len(unknown) == 1 and _is_linear(form, unknown[0]):
+                result.append(Solved(unknown[0], argument, axis))
+                known.add(unknown[0])
+                break
+        else:
+            return tuple(result)
+
+
+def _is_linear(form: Affine, name: str) -> bool:
+    """Whether ``form == length`` has at most one solution for a size."""
+    found = slope(form, name)
+    return found is not None and not rounded(form) and found[0] != Affine()
+
+
+def check_determined(program: Program) -> None:
+    """Refuse a program with a size that no argument determines."""
+    known = {a.name for a in program.arguments if a.kind == "integer"}
+    known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
+    needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
+    needed |= {name for argument in program.arguments for form in argument.shape for name in form.atoms()}
+    needed |= {name for argument in program.arguments if argument.below for name in argument.below.atoms()}
+    needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
+    needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
+    for kernel in program.nests:
+        own = set(kernel.axes) | {loop.variable for loop in loops(kernel.body)}
+        used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
+        needed |= {name for form in used for name in form.atoms()} - own
+    for name in sorted(needed - known):
+        raise ArgumentError(f"{name} is determined by no array's shape; add it to args")
+
+
+# ---------------------------------------------------------------------------- axes without entries
+# Calls in which an axis has no entries: they run a program of their own, in which the sizes in its extent are numbers.
+#
+# All other programs take extents for positive. Such a program is built once for each choice of these sizes.
+
+
+MOST = 16
+"""So many programs of one function are kept."""
+
+Sizes: TypeAlias = tuple[tuple[str, int], ...]
+"""Names and values."""
+Builder: TypeAlias = Callable[[Sizes], Program]
+"""Builds the program for the values of some sizes."""
+
+
+class EmptyAxes(Exception):
+    """No error: what the checks of a call say where an axis has no entries, with the sizes in its extent."""
+
+    def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:
+        super().__init__("an axis has no entries")
+        self.values = values
+        self.sizes = tuple([(name, values[name]) for name in sorted({name for form in forms for name in form.atoms()})])
+
+
+def refuse_empty(arguments: Sequence[Argument], given: Mapping[str, Any]) -> None:
+    """Refuse an array without entries, but where the extent is the number 0."""
+    for argument in arguments:
+        shape = given[argument.name].shape if argument.shape else ()
+        for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
+            if length == 0 and form != Affine():
+                raise ArgumentError(
+                    f"argument {argument.label} has length 0 on axis {axis} (shape {tuple(shape)}), "
+                    f"where the extent {form} is positive; only functions for 'numpy' and 'numba' take such arrays"
+                )

@@ -1,0 +1,255 @@
+"""Calls of a library on whole arrays: their laws, how much they compute, and how they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    AddAt,
+    Apply,
+    Bound,
+    CofactorTangent,
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Loop,
+    Product,
+    Program,
+    Scatter,
+    Solve,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import array_shapes, loops, outer_names, statements
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+
+Shapes = Mapping[str, tuple[Affine, ...]]
+
+_LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
+
+
+def not_compiled(program: Program) -> list[str]:
+    """The steps that Numba cannot compile together with others, by what they fill."""
+    return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction | Correlation)]
+
+
+def is_compiled_whole(program: Program) -> bool:
+    """Whether Numba compiles all steps of a program as one function."""
+    has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation) for step in program.kernels)
+    return has_several and not not_compiled(program)
+
+
+def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
+    """The extent of each label."""
+    found: dict[int, Affine] = {}
+    for operand in step.operands:
+        shape = shapes[operand.array]
+        if isinstance(step, Solve) and step.factored and operand is step.left:
+            shape = (*shape[:-2], shape[-1], shape[-1])
+        found.update(zip(operand.labels, shape, strict=True))
+    return found
+
+
+def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
+    """About how many multiplications a library call makes, for arrays of these shapes."""
+    if isinstance(step, CofactorTangent):
+        return int(5 * shapes[step.left.array][0] ** 3)
+    if isinstance(step, Contraction | Solve):
+        lengths: dict[int, int] = {}
+        for op in step.operands[::-1]:  # the axes of factors are longer than those of their matrix
+            for label, length in zip(op.labels, shapes[op.array], strict=True):
+                lengths.setdefault(label, length)
+        total = prod(lengths.values())
+        if not isinstance(step, Solve) or step.factored:
+            return total
+        return total + prod(lengths[label] for label in step.left.labels) * lengths[step.left.labels[-1]] // 3
+    assert isinstance(step, Apply)
+    if step.function == "factors":
+        return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
+    return int(
+        prod(shapes[step.operand][:-2])
+        * shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1)
+    )
+
+
+def describe(step: Step, shapes: Shapes) -> str:
+    """What a library call computes, in a line of ``.plan``."""
+    if isinstance(step, Apply) and step.function == "factors":
+        how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
+        lengths = [_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
+        return f"fill {step.array} = {how} of {step.operand}: {'*'.join(lengths)}/3 products"
+    if isinstance(step, Apply):
+        operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
+        options = "".join(f", {option}" for option in step.options)
+        axes = f", its axes in the order {step.axes}" if step.axes else ""
+        return f"fill {step.array} = {_times(step)}{step.function}({operand}{options}){axes}"
+    assert not isinstance(step, Kernel | Fused)
+    if isinstance(step, Correlation):
+        views = (step.output, step.left, step.right)
+        target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in views)
+        work = "*".join(_factor(extent) for _, extent in step.labels)
+        return f"fill {step.array}: to {target} add {_times(step)}{'*'.join(factors)}: {work} products"
+    known = extents(step, shapes)
+    letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
+    texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in step.operands]
+    if isinstance(step, Solve):
+        texts[0] = f"inv({step.factored or step.left.array})" + texts[0][len(step.left.array) :]
+    axes = ", ".join(letters[label] for label in step.output)
+    if isinstance(step, CofactorTangent):
+        length = _factor(known[step.output[0]])
+        what = f"{_times(step)}cofactors of {texts[0]} in the direction {texts[1]}"
+        return f"fill {step.array}[{axes}] = {what}: 5*{length}*{length}*{length} products"
+    work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
+    how = ""
+    if isinstance(step, Solve):
+        *batch, row, column = [_factor(known[label]) for label in step.left.labels]
+        how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"
+        if step.factored:
+            how, work = f" by {step.left.array}", work.partition(" + ")[2]
+    return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
+
+
+def describe_scatter(step: Scatter, backend: str) -> str:
+    """Where a scatter adds, over what, and in which order, in a line of ``.plan``."""
+    places = dict.fromkeys(s.index for s in statements(step.body) if isinstance(s, AddAt))
+    texts = [f"{step.array}[{', '.join(map(str, index))}]" for index in places]
+    over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
+    if step.exclusive:
+        return f"diagonal: add to {', '.join(texts)} over {', '.join(over) or 'one point'}"
+    how = "atomic additions in any order" if backend == "cuda" else "one after the other, in order"
+    return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """What a kernel fills, in a line of ``.plan``."""
+    return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
+
+
+def describe_together(step: Fused) -> str:
+    """The kernels that run in one loop, and the arrays of which a row is kept, in a line of ``.plan``."""
+    texts = list(map(describe_kernel, step.kernels))
+    rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
+    return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
+
+
+def _times(step: Product | Correlation | Apply) -> str:
+    if step.factor in (1, -1):
+        return "" if step.factor == 1 else "-"
+    return f"{step.factor}*"
+
+
+def _factor(form: Affine) -> str:
+    return str(form) if len(form.terms) + bool(form.constant) < 2 else f"({form})"
+
+
+# ---------------------------------------------------------------------------- laws
+
+
+def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
+    """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
+    where = f"{type(step).__name__} {step.array}"
+    names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in step.operands]
+    for name in names:
+        if name not in written:
+            raise VerificationError(f"{where}: {name} is read before it is written")
+    if isinstance(step, Apply):
+        found = _apply_shape(step, written[step.operand], where)
+    else:
+        found = _product_shape(step, written, where)
+    if found != shape:
+        raise VerificationError(f"{where}: the result has shape {found}, the array {shape}")
+
+
+def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, ...]:
+    known: dict[int, Affine] = {}
+    if isinstance(step, Solve) and step.factored:
+        written = {**written, step.left.array: _matrix_of(written[step.left.array], where)}
+    for operand in step.operands:
+        if len(operand.labels) != len(written[operand.array]):
+            raise VerificationError(f"{where}: {len(operand.labels)} labels for the axes of {operand.array}")
+        for label, extent in zip(operand.labels, written[operand.array], strict=True):
+            if known.setdefault(label, extent) != extent:
+                raise VerificationError(f"{where}: a label has the extents {known[label]} and {extent}")
+    left, right = (set(operand.labels) for operand in step.operands)
+    output = set(step.output)
+    if len(output) != len(step.output) or not output <= known.keys() or not (left ^ right) <= output:
+        raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
+    if isinstance(step, Solve):
+        matrix = written[step.left.array]
+        own, batch = set(step.left.labels[-2:]), set(step.left.labels[:-2])
+        fits = len(own) == 2 and batch <= right & output and not batch & own
+        if not fits or not _is_square(matrix) or len(own & right) != 1 or own <= output:
+            raise VerificationError(f"{where}: one axis of a square matrix is summed over")
+    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.left.array])):
+        raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
+    return tuple([known[label] for label in step.output])
+
+
+def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
+    shape = _matrix_of(shape, where) if step.factored else shape
+    if not _is_square(shape):
+        raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
+    batch, matrix = shape[:-2], shape[-2:]
+    results = {"inv": shape, "cofactor": batch + matrix * sum(step.options)}
+    results |= dict.fromkeys(("det", "logdet", "logabsdet"), batch)
+    results["factors"] = *batch, shape[-1] + 1, shape[-1]
+    if step.function not in results:
+        raise VerificationError(f"{where}: no library call is named {step.function!r}")
+    found = results[step.function]
+    if step.axes and sorted(step.axes) != list(range(len(found))):
+        raise VerificationError(f"{where}: {step.axes} is no order of {len(found)} axes")
+    return tuple([found[axis] for axis in step.axes]) if step.axes else found
+
+
+def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
+    """The shape of the matrix whose factors an array has."""
+    if len(shape) < 2 or shape[-2] != shape[-1] + 1:
+        raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
+    return *shape[:-2], shape[-1], shape[-1]
+
+
+def _is_square(shape: tuple[Affine, ...]) -> bool:
+    return len(shape) >= 2 and shape[-2] == shape[-1]
+
+
+# ---------------------------------------------------------------------------- products of matrices as loop nests
+# Products of matrices as loop nests, for a backend that may have no library.
+
+
+def calls_in_loops(program: Program) -> Program:
+    """The program with a kernel, one instance per entry, for each contraction."""
+    shapes, taken = array_shapes(program), outer_names(program)
+    steps = [_contraction(s, shapes, taken) if isinstance(s, Contraction) else s for s in program.kernels]
+    return replace(program, kernels=tuple(steps))
+
+
+def _contraction(step: Contraction, shapes: Shapes, taken: set[str]) -> Kernel:
+    known = extents(step, shapes)
+    summed = [label for label in sorted(known) if label not in step.output]
+    own: set[str] = set()
+    names: dict[int, str] = {}
+    for letter, labels in (("i", step.output), ("k", summed)):
+        for n, label in enumerate(labels):
+            names[label] = unique(f"{letter}{n}", taken, own)
+            own.add(names[label])
+    total = unique("s", taken, own)
+    loads = [
+        Load(operand.array, tuple([Affine.variable(names[label]) for label in operand.labels]))
+        for operand in (step.left, step.right)
+    ]
+    inner: Statement = Add(total, Operation("mul", tuple(loads)))
+    for label in reversed(summed):
+        inner = Loop(names[label], (Bound(Affine.of(0)),), (Bound(known[label] - 1),), (inner,))
+    value: Scalar = Name(total)
+    if step.factor != 1:
+        value = Operation("mul", (Number(step.factor), value))
+    return Kernel(step.array, tuple([names[label] for label in step.output]), (Accumulator(total), inner, Store(value)))

@@ -1,0 +1,261 @@
+"""The laws of the loop nests, checked; a program that breaks one is a bug of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.facts import (
+    Prover,
+    Read,
+    Rows,
+    around_rows,
+    axis_rows,
+    condition_cases,
+    condition_of,
+    conjuncts,
+    data_reads,
+    every_choice,
+    reads,
+)
+from sympy_tensordiff.codegen.ir.laws import check_laws
+from sympy_tensordiff.codegen.ir.loops import AddAt, If, Kernel, Program, Statement
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
+from sympy_tensordiff.integer.data import DataEntry, apart, data_depth, data_entries
+from sympy_tensordiff.integer.extrema import cases, shown
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
+from sympy_tensordiff.integer.products import Product, product_rows, rounded
+from sympy_tensordiff.integer.system import definitions
+
+
+def verify(program: Program) -> None:
+    """Raise `VerificationError` where ``program`` breaks a law of the loop nests."""
+    check_laws(program)
+    prover = Prover(program)
+    for kernel in program.nests:
+        for read in reads(kernel, prover.shapes):
+            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
+                if not is_refused(program, prover, kernel, read, row):
+                    raise VerificationError(
+                        f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
+                        f"{type(read.statement).__name__} is not provably inside, and no check covers it"
+                    )
+
+
+class Escape(NamedTuple):
+    """Sizes for which a read leaves its array."""
+
+    violation: Rows
+    """Over the sizes: a projection over the rationals, which may say too much."""
+    points: Rows
+    """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
+    certain: bool
+    """The read leaves its array in every call, whatever the sizes."""
+
+
+def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
+    """Whether a read happens in no call where ``row`` does not hold, as far as sizes and integer arguments tell."""
+    if data_entries([row.form]):
+        return False  # Unknown numbers to a projection, in what is around the read, too.
+    plain, _ = apart(read.context)
+    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+    found = [escape_at(apart(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
+    return all(escape is None or _is_covered(escape, program, prover.facts) for escape in found)
+
+
+def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
+    """The rows of each case in which a read happens, and ``row`` does not hold."""
+    parts = [condition_cases(*part) for condition in choices for part in conjuncts(condition, True)]
+    for known in dict.fromkeys(every_choice(parts)):
+        yield from cases((*context, *known, row.negation()), limit=None)
+
+
+def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | None:
+    """The sizes for which the rows of a failing read have points; None where there never is a point."""
+    plain, fresh = _without_quotients(rows, inner)
+    linear, products = _without_products(plain, inner | fresh)
+    projected = project(linear, sorted(inner | fresh | products, key=str), facts)
+    if projected is None:
+        return None
+    rest = remove_redundant(projected, facts)
+    if any(r.form.is_constant for r in rest):
+        return None
+    if products:
+        return Escape(rest, tuple(plain), False)
+    names = frozenset().union(*(r.form.atoms() for r in plain))
+    certain = names <= inner | fresh
+    if certain and not _has_point(plain, sorted(names)):
+        return None  # the integers decide where the rational shadow says too much
+    return Escape(rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)))
+
+
+def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
+    """Whether integers meet the rows; where data end a loop, which they do not tell, the rational shadow decides."""
+    try:
+        return find_point(rows, names) is not None
+    except ValueError:
+        return True
+
+
+def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
+    """Whether the projection of ``rows`` without ``names`` is exact over the integers.
+
+    It is where all but one of the rows bound a single name with coefficient 1: that one row is
+    then met at a corner of the box if anywhere.
+    """
+    own = [(row, [c for name, c in row.form.terms if name in names]) for row in rows]
+    mixed = [row for row, found in own if len(found) > 1 or any(abs(c) != 1 for c in found)]
+    return len(mixed) <= 1 and all(row.kind == "ge" for row in mixed)
+
+
+def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """The rows with each quotient or congruence that holds an inner name replaced by a variable of its own."""
+    result: list[Row] = []
+    fresh: dict[Compound, Affine] = {}
+    work = list(rows)
+    for number, row in enumerate(rows):
+        if row.kind == "mod" and row.form.atoms() & inner:
+            multiple = Affine.variable(f"multiple {number}")
+            work[work.index(row)] = Row("eq", row.form - row.modulus * multiple)
+    for compound, pair in definitions(c for row in work for c in row.form.compounds()).items():
+        if compound.atoms() & inner and not isinstance(compound, Product):
+            fresh[compound] = Affine.variable(f"quotient {len(fresh)}")
+            work += pair
+    for row in work:
+        while any(c in fresh for c in rounded(row.form)):
+            row = row.substitute(fresh)
+        result.append(row)
+    names = {name for row in result for name in row.form.atoms()}
+    return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
+
+
+def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """The rows with a loose variable for each product that holds an inner name, which allows more points."""
+    held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
+    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
+    known = [Row("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])] if loose else []
+    names = {form.terms[0][0] for form in loose.values()}
+    # The rows that tell of the products hold them in new ones, which stay unknown.
+    told = [row.substitute(loose) for row in known]
+    told = [row for row in told if inner.isdisjoint(row.form.hidden())]
+    return [row.substitute(loose) for row in rows] + told, names
+
+
+def _is_covered(escape: Escape, program: Program, facts: Rows) -> bool:
+    """Whether a check of the program refuses all sizes for which a read leaves its array."""
+    known = (*escape.violation, *facts)
+    return any(all(implied(row, known) for row in check.violation) for check in program.checks)
+
+
+def _show(load: Load) -> str:
+    return f"{load.array}[{', '.join(map(shown, load.index))}]"
+
+
+# ---------------------------------------------------------------------------- tests of reads
+# Reads that nothing proves inside of their arrays are tested: a read outside is 0, that of an integer, too.
+#
+# The loops, guards and choices around a read may prove that it is inside, and so may the checks of a call. No earlier
+# pass has to know. Conditions may be tested in any order; this pass takes the one with the fewest tests of their data.
+
+
+def with_masks(program: Program) -> Program:
+    """The program with a test of each read that may leave its array."""
+    prover = Prover(program)
+    data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
+    steps = [_masked(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
+    return replace(program, kernels=tuple(steps))
+
+
+def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kernel) -> Kernel:
+    start = axis_rows(kernel, prover.shapes)
+    kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_in_layers(prover, s, around, start),)))
+    masks = _Masks(kernel.array)
+    for read in reads(kernel, prover.shapes):
+        rows = _untold(program, prover, kernel, read)
+        if rows and read.load.array in data:
+            masks.entries.setdefault(read.load, {}).update(dict.fromkeys(rows))
+        elif rows:
+            masks.loads.setdefault((id(read.statement), read.load), {}).update(dict.fromkeys(rows))
+    return replace(kernel, body=rewrite(kernel.body, masks.statement)) if masks.entries or masks.loads else kernel
+
+
+def _untold(program: Program, prover: Prover, kernel: Kernel, read: Read) -> Rows:
+    """What has to hold for a read to be inside, and nothing tells."""
+    wanted = prover.axes_inside(read.load, prover.shapes[read.load.array], read.context)
+    return tuple(row for _, row in wanted if not is_refused(program, prover, kernel, read, row))
+
+
+def _in_layers(prover: Prover, statement: Statement, around: Around, start: Rows) -> Statement:
+    """A guard as several, those outside without which data in others may be outside."""
+    if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
+        return statement
+    known = around_rows(around, start)
+    layers: list[list[Row]] = []
+    waiting = list(statement.conditions)
+    while waiting:
+        least = min(data_depth(row.form) for row in waiting)
+        level = [row for row in waiting if _is_inside(prover, row, known)]
+        level = level or [row for row in waiting if data_depth(row.form) == least]
+        layers.append(level)
+        known = (*known, *level)
+        waiting = [row for row in waiting if row not in level]
+    for layer in reversed(layers):
+        statement = If(tuple(layer), statement.body if layer is layers[-1] else (statement,))
+    return statement
+
+
+def _is_inside(prover: Prover, row: Row, known: Sequence[Row]) -> bool:
+    """Whether the data in a row are proven inside of their arrays."""
+    return not any(prover.axes_inside(load, prover.shapes[load.array], known) for load in data_reads([row.form]))
+
+
+class _Masks:
+    """The tests of one kernel: of integers wherever they stand, of other entries in the statements that need them."""
+
+    def __init__(self, array: str) -> None:
+        self.array = array
+        self.entries: dict[Load, dict[Row, None]] = {}
+        self.loads: dict[tuple[int, Load], dict[Row, None]] = {}
+
+    def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
+        """A statement with its tests; an addition to an entry outside is none."""
+        new = with_parts(statement, lambda value: self.value(statement, value), self.form)
+        own = Load(self.array, statement.index) if isinstance(statement, AddAt) else None
+        rows = self.loads.get((id(statement), own)) if own is not None else None
+        return (If(self.rows(rows), (new,)),) if rows else (new,)
+
+    def value(self, statement: Statement, value: Scalar) -> Scalar:
+        """A value with its tests."""
+
+        def change(part: Scalar) -> Scalar:
+            if isinstance(part, IndexValue):
+                return IndexValue(self.form(part.form))
+            if not isinstance(part, Load):
+                return part
+            rows = self.loads.get((id(statement), part), {})
+            load = Load(part.array, tuple([self.form(form) for form in part.index]))
+            return Operation("select", (condition_of(self.rows(rows)), load, Number(0))) if rows else load
+
+        return rewrite_scalar(value, change)
+
+    def rows(self, rows: Iterable[Row]) -> Rows:
+        return tuple([row._replace(form=self.form(row.form)) for row in rows])
+
+    def form(self, form: Affine) -> Affine:
+        """A form with the tests of its integers."""
+        found: dict[Variable, Affine] = {}
+        for entry in data_entries([form]):
+            index = tuple([self.form(inner) for inner in entry.index])
+            rows: Iterable[Row] | None = self.entries.get(Load(entry.tensor, entry.index))
+            rows = entry.inside if isinstance(entry, MaskedEntry) else rows
+            new: DataEntry = DataEntry(entry.tensor, index, entry.below)
+            if rows:
+                new = MaskedEntry(entry.tensor, index, entry.below, self.rows(rows))
+            if new != entry:
+                found[entry] = Affine.variable(new)
+        return form.substitute(found) if found else form

@@ -1,0 +1,386 @@
+"""Traversals of the loop nests: statements, scalar expressions, and the names a kernel uses."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    AddAt,
+    Alloc,
+    Apply,
+    Argument,
+    Bound,
+    Correlation,
+    Ends,
+    Fused,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Product,
+    Program,
+    Scatter,
+    Set,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, Name, Operation, Scalar
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
+
+EXTREMA = frozenset({"max", "min"})
+"""The reductions that are operations on two numbers, too."""
+
+
+Around: TypeAlias = "tuple[Loop | If, ...]"
+"""The loops and guards around a statement, outer ones first."""
+
+
+def walk(body: Iterable[Statement]) -> Iterator[tuple[Statement, Around]]:
+    """All statements of ``body`` in the order of the text, each with the loops and guards around it."""
+    stack: list[tuple[Statement, Around]] = [(statement, ()) for statement in reversed(tuple(body))]
+    while stack:
+        statement, around = stack.pop()
+        yield statement, around
+        if isinstance(statement, Loop | If):
+            inner = (*around, statement)
+            stack.extend((one, inner) for one in reversed(statement.body))
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements of ``body`` in the order of the text, those inside loops and guards included."""
+    return (statement for statement, _ in walk(body))
+
+
+def declared(body: Iterable[Statement]) -> dict[str, Let | Accumulator]:
+    """What declares the scalars of ``body``, by their names."""
+    return {s.name: s for s in statements(body) if isinstance(s, Let | Accumulator)}
+
+
+def added(body: Iterable[Statement]) -> dict[str, Add | Set]:
+    """What adds to the accumulators from outside of ``body``, the last statement for each, by their names."""
+    inside = list(statements(body))
+    own = {s.name for s in inside if isinstance(s, Accumulator)}
+    found: dict[str, Add | Set] = {}
+    for s in inside:
+        if isinstance(s, Add):
+            found[s.name] = s
+        elif isinstance(s, Set) and isinstance(s.target, Name):
+            if s.reduction:
+                found[s.target.name] = s
+            else:
+                own.add(s.target.name)
+    return {name: s for name, s in found.items() if name not in own}
+
+
+def values(body: Iterable[Statement]) -> Iterator[Scalar]:
+    """The values of all statements of ``body`` that have one."""
+    for s in statements(body):
+        if isinstance(s, Let | Add | Store | AddAt) or (isinstance(s, Set) and not isinstance(s.value, Ends)):
+            yield s.value  # type: ignore[misc]
+
+
+def rewrite(
+    body: Iterable[Statement],
+    change: Callable[[Statement, Around], Iterable[Statement]],
+    around: Around = (),
+) -> tuple[Statement, ...]:
+    """``body`` with what ``change`` gives in the place of each statement.
+
+    ``change`` gets a statement, in which all inner ones are replaced, and the loops and guards around it as they were.
+    """
+    found: list[Statement] = []
+    for statement in body:
+        new = statement
+        if isinstance(statement, Loop | If):
+            new = replace(statement, body=rewrite(statement.body, change, (*around, statement)))
+        found += change(new, around)
+    return tuple(found)
+
+
+def _same(part: Any) -> Any:
+    return part
+
+
+def with_parts(
+    statement: Statement,
+    value: Callable[[Scalar], Scalar] = _same,
+    form: Callable[[Affine], Affine] = _same,
+    name: Callable[[str], str] = _same,
+) -> Statement:
+    """A statement with its value, its integer forms and the name that it declares or adds to replaced, not its body."""
+    if isinstance(statement, Loop):
+        lows, highs = _with_bounds(statement, form)
+        return replace(statement, variable=name(statement.variable), lows=lows, highs=highs)
+    if isinstance(statement, If):
+        rows = [Row(row.kind, form(row.form), row.modulus) for row in statement.conditions]
+        return If(tuple(rows), statement.body)
+    if isinstance(statement, Accumulator):
+        return replace(statement, name=name(statement.name))
+    if isinstance(statement, Let | Add):
+        return replace(statement, name=name(statement.name), value=value(statement.value))
+    if isinstance(statement, AddAt):
+        return AddAt(tuple([form(one) for one in statement.index]), value(statement.value))
+    if isinstance(statement, Set):
+        target = value(statement.target)
+        assert isinstance(target, Name | Load)
+        ends = statement.value
+        new = Ends(*_with_bounds(ends, form)) if isinstance(ends, Ends) else value(ends)
+        return Set(target, new, statement.reduction)
+    if isinstance(statement, Alloc):
+        return replace(statement, shape=tuple([Ends(*_with_bounds(ends, form)) for ends in statement.shape]))
+    return Store(value(statement.value))
+
+
+def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+    """The lower and the upper bounds, with other forms."""
+    lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
+    return lows, highs
+
+
+def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
+    """``body`` with what ``change`` gives in the place of each part of a value (see `rewrite_scalar`)."""
+
+    def value(scalar: Scalar) -> Scalar:
+        return rewrite_scalar(scalar, change)
+
+    return rewrite(body, lambda statement, _: (with_parts(statement, value),))
+
+
+def rewrite_scalar(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar:
+    """``scalar`` with what ``change`` gives in the place of each part, from left to right.
+
+    ``change`` gets an operation with its new arguments. What does not change stays the same object.
+    """
+    done: dict[int, Scalar] = {}
+    for node in parts(scalar):
+        new = node
+        if isinstance(node, Operation):
+            arguments = tuple([done[id(argument)] for argument in node.arguments])
+            if any(map(operator.is_not, arguments, node.arguments)):
+                new = Operation(node.function, arguments)
+        done[id(node)] = change(new)
+    return done[id(scalar)]
+
+
+def parts(scalar: Scalar) -> list[Scalar]:
+    """All parts of a scalar, each object once, before what it is part of. (Deep ones cannot be hashed.)"""
+    found: dict[int, Scalar] = {}
+    stack = [scalar]
+    while stack:
+        node = stack[-1]
+        missing = [a for a in node.arguments if id(a) not in found] if isinstance(node, Operation) else []
+        if missing:
+            stack += reversed(missing)
+        else:
+            found[id(node)] = stack.pop()
+    return list(found.values())
+
+
+def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
+    """``scalar`` and everything inside it, an operation before its arguments."""
+    stack = [scalar]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Operation):
+            stack.extend(reversed(node.arguments))
+
+
+def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
+    """All scalar expressions of ``body`` with everything inside them."""
+    for value in values(body):
+        yield from subexpressions(value)
+
+
+def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
+    """The lower, then the upper bounds of a loop."""
+    return loop.lows + loop.highs
+
+
+def tested_forms(statement: Statement) -> list[Affine]:
+    """The forms in the bounds and the step of a loop, and in the conditions of a guard."""
+    if isinstance(statement, Loop):
+        return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
+    return [row.form for row in statement.conditions] if isinstance(statement, If) else []
+
+
+def forms(body: Iterable[Statement]) -> Iterator[Affine]:
+    """All integer forms of ``body``: bounds, conditions, indices and index values, data inside of them."""
+    for statement in statements(body):
+        yield from statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+        if isinstance(statement, Set):
+            yield from statement.target.index if isinstance(statement.target, Load) else ()
+            yield from [b.form for b in bounds(statement.value)] if isinstance(statement.value, Ends) else ()
+    for node in scalars(body):
+        if isinstance(node, Load):
+            yield from node.index
+        elif isinstance(node, IndexValue):
+            yield node.form
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The names from outside that a kernel uses, each in order of first use."""
+
+    arrays: tuple[str, ...]
+    scalars: tuple[str, ...]
+    integers: tuple[str, ...]
+
+
+def uses(kernel: Step) -> Uses:
+    """What has to be passed to a step besides the array that it fills."""
+    if isinstance(kernel, Product):
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
+    if isinstance(kernel, Correlation):
+        own = {label for label, _ in kernel.labels}
+        used = [*kernel.output.index, *kernel.left.index, *kernel.right.index, *(extent for _, extent in kernel.labels)]
+        integers = sorted({name for form in used for name in form.atoms()} - own)
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
+    if isinstance(kernel, Apply):
+        return Uses((kernel.operand,), (), ())
+    if isinstance(kernel, Fused):
+        return _uses_together(kernel)
+    own = set(own_names(kernel))
+    arrays: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for node in scalars(kernel.body):
+        if isinstance(node, Load):
+            arrays[node.array] = None
+        elif isinstance(node, Name) and node.name not in own:
+            names[node.name] = None
+    used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
+    arrays.update(dict.fromkeys(sorted(entry.tensor for entry in data_entries(used))))
+    integers = sorted({name for form in used for name in form.atoms()} - own)
+    return Uses(tuple(arrays), tuple(names), tuple(integers))
+
+
+def _uses_together(step: Fused) -> Uses:
+    """What is passed to kernels that run together besides the arrays that they fill."""
+    found = [uses(kernel) for kernel in step.kernels]
+    filled = {kernel.array for kernel in step.kernels}
+    shapes = (step.extent, *(form for array in step.rows for form in array.shape))
+    integers = {
+        *(name for part in found for name in part.integers),
+        *(name for form in shapes for name in form.atoms()),
+    }
+    return Uses(
+        tuple(dict.fromkeys(name for part in found for name in part.arrays if name not in filled)),
+        tuple(dict.fromkeys(name for part in found for name in part.scalars)),
+        tuple(sorted(integers - {step.axis})),
+    )
+
+
+def own_names(kernel: Kernel) -> list[str]:
+    """The names of the axes, loops and scalars of a kernel."""
+    found = list(kernel.axes)
+    for statement in statements(kernel.body):
+        if isinstance(statement, Loop):
+            found.append(statement.variable)
+        elif isinstance(statement, Let | Accumulator):
+            found.append(statement.name)
+    return list(dict.fromkeys(found))
+
+
+def operations(program: Program) -> frozenset[str | External]:
+    """The names of all operations of a program, those that reduce to extrema too, and the functions of the user's."""
+    found: set[str | External] = set()
+    for kernel in program.nests:
+        found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
+        found.update(s.reduction for s in statements(kernel.body) if isinstance(s, Add) and s.reduction in EXTREMA)
+    return frozenset(found)
+
+
+def externals(program: Program) -> list[External]:
+    """The functions that the user supplies, by name and orders."""
+    found = [function for function in operations(program) if isinstance(function, External)]
+    return sorted(found, key=lambda external: (external.name, len(external.orders), external.orders))
+
+
+def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
+    """The shape of every array of a program: arguments, outputs, temporaries."""
+    shapes = {a.name: a.shape for a in program.arguments if a.kind == "array"}
+    shapes |= {a.name: a.shape for a in program.outputs + program.temporaries}
+    return shapes
+
+
+def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
+    """The array arguments of rank 0; they are passed to the kernels as scalars."""
+    return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
+
+
+def function_name(kernel: Step) -> str:
+    """The name of the function that runs a step."""
+    if isinstance(kernel, Scatter):
+        task = "diagonal" if kernel.exclusive else "scatter"
+        return f"{task}{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
+    return f"fill_{kernel.array}"
+
+
+def filled_arrays(step: Step) -> tuple[str, ...]:
+    """The arrays that a step fills, or adds to."""
+    return step.filled if isinstance(step, Fused) else (step.array,)
+
+
+def loops(body: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops of ``body``, outer ones first."""
+    return (statement for statement in statements(body) if isinstance(statement, Loop))
+
+
+def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """All integer names on which ``value`` depends, ``depends`` telling it for the scalars inside it."""
+    found: set[str] = set()
+    for node in subexpressions(value):
+        if isinstance(node, Load):
+            found.update(*(form.atoms() for form in node.index))
+        elif isinstance(node, IndexValue):
+            found |= node.form.atoms()
+        elif isinstance(node, Name):
+            found |= depends.get(node.name, frozenset())
+    return frozenset(found)
+
+
+def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
+    """For each `Let` and accumulator the integer names on which it depends, those of guards and bounds too."""
+    depends: dict[str, frozenset[str]] = {}
+    for statement, around in walk(kernel.body):
+        if isinstance(statement, Let | Add):
+            tested = (form.atoms() for one in around for form in tested_forms(one))
+            names = scalar_names(statement.value, depends).union(*tested)
+            depends[statement.name] = depends.get(statement.name, frozenset()) | names
+        elif isinstance(statement, Accumulator):
+            depends[statement.name] = frozenset()
+    return depends
+
+
+def all_names(program: Program) -> set[str]:
+    """Everything that has a name in a program."""
+    names = outer_names(program)
+    for kernel in program.nests:
+        names |= set(own_names(kernel))
+    return names
+
+
+def outer_names(program: Program) -> set[str]:
+    """The names that all kernels have in common: of arguments, sizes and arrays."""
+    shapes = array_shapes(program)
+    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    return names | {name for shape in shapes.values() for form in shape for name in form.atoms()}
+
+
+def filled(statement: Statement) -> list[str]:
+    """The names that a statement at top level defines or adds to."""
+    if isinstance(statement, Let | Accumulator):
+        return [statement.name]
+    return list(added([statement]))
+
+
+def used_names(statement: Statement) -> set[str]:
+    """The names of scalars that a statement uses, also inside."""
+    return {node.name for node in scalars([statement]) if isinstance(node, Name)}

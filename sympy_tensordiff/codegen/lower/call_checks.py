@@ -1,0 +1,204 @@
+"""The checks of a call, which follow from the accesses of the results, each under its own conditions.
+
+A read that nothing proves inside of its shape is refused by a `Check` where sizes alone decide. Where data decide, the
+extremes of the arrays of integers settle most calls; where they do not, a search does. That is an expression as any
+other: the least place of an entry that leads a read out, over all points at which the read happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.identifiers import named, unique
+from sympy_tensordiff.codegen.ir.loops import NOWHERE, Check, DataCheck
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.verify import escape_at, failing
+from sympy_tensordiff.codegen.lower.functions import operation
+from sympy_tensordiff.codegen.lower.lower import CONDITIONS
+from sympy_tensordiff.errors import OutOfShapeError
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry, bounds_a_loop, data_entries, innermost_first
+from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.simplify.accesses import Access, Accesses
+from sympy_tensordiff.simplify.facts import limits_of
+
+Rows = tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a program calls the sizes, the tensors and the arguments."""
+
+    variables: Mapping[Any, str]
+    arrays: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+class _Checks:
+    """Builds the checks of one program."""
+
+    def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
+        self.graph = graph
+        self.names = names
+        self.facts = tuple([row._replace(form=named(row.form, names.variables, names.arrays)) for row in facts])
+        self.checks: dict[Check, None] = {}
+        self.data_checks: dict[tuple[Any, ...], DataCheck] = {}
+        self.searches: list[Node] = []
+
+    def add(self, access: Access, axis: int, row: Row) -> None:
+        """The checks for a read and a condition that it needs."""
+        local = self.local_names(access.around.variables)
+        change = partial(named, names=local, arrays=self.names.arrays)
+        rows = [each._replace(form=change(each.form)) for each in access.around.rows]
+        inner = {local[v] for v in access.around.variables}
+        choices = [_as_scalar(choice, change) for choice in access.around.choices]
+        load = Load(self.array_name(access.tensor), tuple(map(change, access.forms)))
+        number = None
+        for case in failing(rows, choices, row._replace(form=change(row.form))):
+            plain, data, ordered = _without_data(case)
+            facts = (*self.facts, *ordered)
+            factors = factors_in(each.form for each in plain) if data else ()
+            plain += [each for each in facts if len(each.form.terms) == 1 and each.form.terms[0][0] in factors]
+            escape = escape_at(plain, facts, inner | data)
+            if escape is None:
+                continue
+            if not data:
+                if access.around.choices_on_indices:  # behind values the read is 0 where it is outside
+                    self.refuse(access, load, axis, escape.violation, escape.points, escape.certain)
+                continue
+            if number is None:
+                entry = self.entry_at_fault(access, row)
+                number = len(self.searches)
+                self.searches.append(self.search(access, row, entry))
+                data_name = self.names.arrays[entry.tensor] if entry else ""
+                extent = change(access.tensor.shape[axis])
+            key = load, axis, row, escape.violation, tuple(rows), access.around.choices
+            self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
+
+    def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
+        """The names of sizes and of the loops around a read."""
+        found = dict(self.names.variables)
+        taken = {*found.values(), *self.names.arrays.values()}
+        for v in variables:
+            found[v] = unique(self.graph.names[v], taken)
+            taken.add(found[v])
+        return found
+
+    def array_name(self, tensor: Node) -> str:
+        if tensor.op == "tensor":
+            return self.names.arrays[tensor.data[0]]
+        return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
+
+    def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
+        """A check for a read that the sizes alone decide."""
+        array = self.names.labels.get(load.array, load.array)
+        message = f"{array}[{', '.join(map(shown, load.index))}] is read outside of the shape of {array}"
+        if load.array not in self.names.labels:
+            tensors = [part.data[0] for part in reachable(access.tensor) if part.op == "tensor"]
+            sources = dict.fromkeys(self.names.labels.get(self.names.arrays[name], name) for name in tensors)
+            message += f", which holds values of {', '.join(sources)}" if sources else ""
+        message += f", along axis {axis}"
+        if certain:
+            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
+        message += "; the sizes of the arguments do not fit the expression"
+        self.checks[Check(violation, message, points)] = None
+
+    # -------------------------------------------------------------- searches
+
+    def entry_at_fault(self, access: Access, row: Row) -> DataEntry | None:
+        """The entry that a message names: one in the index, or in the bounds that the index meets first.
+
+        None where several conditions are access that may all read outside.
+        """
+        form = row.form
+        found = innermost_first([form])
+        rows = [each for each in access.around.rows if each not in access.around.beside]
+        told = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
+        for v in reversed(access.around.variables) if not found else ():
+            bounds = limits_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
+            bounds = [b for b in bounds if data_entries([b])] or bounds[:1]
+            if bounds:
+                form = form.substitute({v: bounds[0]})
+        found = found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(told)
+        return found[-1] if found else None
+
+    def search(self, access: Access, row: Row, entry: DataEntry | None) -> Node:
+        """The least place, in reading order, of an entry at which a read leaves its axis; or `NOWHERE`."""
+        graph, around = self.graph, access.around
+        place: list[Node] = []
+        for axis, form in enumerate(entry.index if entry else ()):
+            lengths = graph.integers[entry.tensor].shape[axis + 1 :] if entry else ()
+            place.append(graph.mul([graph.index(form), *map(graph.index, lengths)]))
+        value = graph.add(place)
+        tests = [row.negation(), *around.conditions]
+        for variables, rows, _ in around.loops:
+            tests += [each for each in rows if not bounds_a_loop(each, variables)]
+        happens = [*map(self.condition, tests), *around.choices, *map(self.not_known_to_fail, around.beside)]
+        value = graph.select(graph.logic("and", happens), value, graph.const(NOWHERE))
+        for variables, rows, _ in reversed(around.loops):
+            bounds = [each for each in rows if bounds_a_loop(each, variables)]
+            value = graph.reduce("min", variables, bounds, value) if variables else value
+        return value
+
+    def not_known_to_fail(self, row: Row) -> Node:
+        """That a row holds, or that its data are outside of their arrays."""
+        inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
+        return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
+
+    def condition(self, row: Row) -> Node:
+        form = row.form - row.modulus * quotient(row.form, row.modulus) if row.kind == "mod" else row.form
+        sides = self.graph.zero, self.graph.index(form)
+        return self.graph.compare("le" if row.kind == "ge" else "eq", *sides)
+
+
+def checks_of_reads(
+    graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
+) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
+    """The checks of a call for the reads below ``roots``, and the searches of those of data by their numbers.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        The results, as they were access for.
+    names : Names
+    facts : rows
+        What is known about the sizes and free indices.
+    """
+    work = _Checks(graph, names, facts)
+    for access, axis, row in Accesses(graph, facts).unproven(roots):
+        work.add(access, axis, row)
+    return tuple(work.checks), tuple(work.data_checks.values()), work.searches
+
+
+def _as_scalar(node: Node, change: Any) -> Scalar:
+    """A condition between integers; what is none has some name."""
+    match node.op:
+        case "const":
+            return Number(node.data)
+        case "index":
+            return IndexValue(change(node.data))
+        case op if op in CONDITIONS or op in ("compare", "add", "mul"):
+            return operation(node, [_as_scalar(arg, change) for arg in node.args])
+    return Name("value")
+
+
+def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
+    """The rows with a variable for each entry of an array of integers, between the extremes of the array.
+
+    And the rows that say which of the two extremes is the greater.
+    """
+    entries = data_entries(row.form for row in rows)
+    values = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
+    result = [row.substitute(values) for row in (*rows, *(row for entry in entries for row in entry.definition()))]
+    for entry, value in values.items():
+        result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
+        result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
+    tensors = dict.fromkeys(entry.tensor for entry in entries)
+    ordered = [Row("ge", Affine({f"greatest {name}": 1, f"least {name}": -1})) for name in tensors]
+    return result, {form.terms[0][0] for form in values.values()}, ordered

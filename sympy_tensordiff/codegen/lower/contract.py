@@ -1,0 +1,270 @@
+"""Einsum nodes of many operands as products of two, in an order of little work.
+
+A product that is used once is part of the einsum that uses it, so that the order can go across the
+nodes as written: a chain of Jacobian matrices with a vector at one end becomes one product of a
+matrix and a vector after the other, whichever way the chain was multiplied out. (Choosing between
+forward and reverse mode at every place is known as cross-country elimination.) So is an outer
+product, however often it is used; and a sum with a diagonal or an outer product among its terms is
+multiplied term by term where that is less work: ``(diag(p) - p p^T) A`` needs no square matrix.
+
+Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
+multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
+
+Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.materialise import is_computed
+from sympy_tensordiff.codegen.lower.paths import (
+    Extents,
+    Labelled,
+    Path,
+    Products,
+    contraction_path,
+    is_outer,
+    operation_count,
+    path_from,
+    products,
+)
+from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+
+_FEW = 5
+"""Of more operands than these, not all pairs are looked at."""
+
+
+def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints) -> list[Node]:
+    """``roots`` with all einsum nodes as products of two operands at most, but for those that sum nothing."""
+    work = _Pairing(graph, roots, hints)
+    return [work.done[root] for root in roots]
+
+
+class _Pairing:
+    def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints) -> None:
+        self.graph = graph
+        parts = reachable(*roots)
+        self.products = Products(parts, roots, hints)
+        self.hints = hints
+        self.done: dict[Node, Node] = {}
+        self.single: set[Node] = set()
+        self.results = {root.args[0] if is_view(root) and root.args else root for root in roots}
+        self.first: dict[Node, set[Node]] = {}
+        """The products of two operands with which an order of least work can begin, and the einsum nodes of these."""
+        self.current = graph.zero
+        self.pair_up(parts)
+        if any(len(nodes) > 1 for nodes in self.first.values()):
+            self.pair_up(parts)
+
+    def pair_up(self, parts: Sequence[Node]) -> None:
+        """Find the products of all nodes, in the order of their arguments."""
+        self.done.clear()
+        self.single.clear()
+        for part in parts:
+            if part in self.products.absorbed:
+                continue
+            self.current = part
+            self.done[part] = (
+                self.core(part) if is_core(part) else self.graph.with_args(part, [self.done[arg] for arg in part.args])
+            )
+            if self.products.uses[part] == 1:
+                self.single.add(self.done[part])
+
+    def core(self, node: Node) -> Node:
+        """An einsum with all that is absorbed by it."""
+        output = tuple(range(len(node.shape)))
+        operands, extents = self.products.gathered(node, output, self.done)
+        scaled = self.scaled(operands, output, extents) if node in self.results else operands
+        work, result = self.ordered(scaled, output, extents)
+        for place, (operand, labels) in enumerate(operands):
+            if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
+                own = len(operand.args) * self.products.volume(labels, extents) if operand in self.single else 0
+                apart = [self.term(operands, place, term, output, extents) for term in operand.args]
+                if 2 * sum(cost for cost, _ in apart) <= work + own:
+                    return self.graph.add([part for _, part in apart])
+        return result
+
+    def scaled(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> list[Labelled]:
+        """The operands of a result; a loop that computes one multiplies with the scalars, which would need another."""
+        scalars = [part for part in operands if not part[0].shape]
+        tensors = [part for part in operands if part[0].shape]
+        if not scalars or {label for _, labels in tensors for label in labels}.issubset(output):
+            return operands
+        for place, (node, labels) in enumerate(tensors):
+            if (
+                node in self.single
+                and is_computed(node)
+                and self.products.volume(labels, extents) <= self.products.volume(output, extents)
+            ):
+                axes = tuple(range(len(labels)))
+                tensors[place] = (self.graph.ein(1, [(node, axes), *scalars], axes), labels)
+                return tensors
+        return operands
+
+    def term(
+        self, operands: Sequence[Labelled], place: int, term: Node, output: tuple[int, ...], extents: Extents
+    ) -> tuple[int, Node]:
+        """About the work of an einsum, and itself, with one term in place of a sum."""
+        graph = self.graph
+        old, labels = operands[place]
+        changed = [*operands[:place], (graph.broadcast(term, old.shape), labels), *operands[place + 1 :]]
+        whole = graph.ein(1, changed, output, extents)
+        factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
+        core = node.args[0] if is_view(node) and node.args else node
+        if not is_core(core):
+            return self.products.volume(output, extents), whole
+        inner = tuple(range(len(core.shape)))
+        gathered, lengths = self.products.gathered(core, inner, self.done)
+        work, found = self.ordered(gathered, inner, lengths)
+        work += self.products.volume(output, extents) if core is not node else 0
+        return work, graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
+
+    def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
+        """About the work of an einsum, and itself in products of two operands."""
+        found = cofactor_direction(operands, output)
+        if found is not None:
+            own, direction = self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
+            tangent = cofactor_tangent(self.graph, found, direction, extents)
+            work, node = self.ordered([*found.others, (tangent, found.rest)], output, extents)
+            return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
+        held = Counter(label for _, labels in operands for label in set(labels))
+        held.update(output)
+        operands = [self.reduced(part, held) for part in operands]
+        scalars = [part for part in operands if not part[0].shape]
+        tensors = [part for part in operands if part[0].shape]
+        if {label for _, labels in tensors for label in labels}.issubset(output):
+            return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
+        inputs = [frozenset(labels) for _, labels in tensors]
+        sizes = {label: self.hints(extent) for label, extent in extents.items()}
+        path = contraction_path(inputs, frozenset(output), sizes)
+        work = operation_count(inputs, frozenset(output), sizes, path)
+        if 3 <= len(inputs) <= _FEW:
+            path = self.common(tensors, output, sizes, work) or path
+        for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
+            labels = tuple(sorted(product))
+            tensors.append((self.product([tensors[number] for number in step], labels), labels))
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
+
+    def common(
+        self, tensors: list[Labelled], output: tuple[int, ...], sizes: Mapping[int, int], least: int
+    ) -> Path | None:
+        """A path of least work that begins with a product of which others can make use, too; None without one."""
+        inputs, kept = [frozenset(labels) for _, labels in tensors], frozenset(output)
+        best: tuple[int, Path] | None = None
+        for pair in combinations(range(len(inputs)), 2):
+            ((_, product),) = products(inputs, kept, [pair])
+            if product == inputs[pair[0]] | inputs[pair[1]]:
+                continue
+            path = path_from(pair, inputs, kept, sizes)
+            if operation_count(inputs, kept, sizes, path) > least:
+                continue
+            node = self.product([tensors[number] for number in pair], tuple(sorted(product)))
+            node = node.args[0] if is_view(node) and node.args else node
+            others = self.first.setdefault(node, set())
+            others.add(self.current)
+            saved = (len(others) - 1) * operation_count(inputs, kept, sizes, [pair])
+            if saved and (best is None or saved > best[0]):
+                best = saved, path
+        return None if best is None else best[1]
+
+    def reduced(self, part: Labelled, held: Counter[int]) -> Labelled:
+        """An operand summed over the labels that nothing else has."""
+        labels = part[1]
+        kept = tuple(dict.fromkeys(label for label in labels if held[label] > 1))
+        return part if len(kept) == len(set(labels)) else (self.graph.ein(1, [part], kept), kept)
+
+    def product(self, operands: Sequence[Labelled], output: tuple[int, ...]) -> Node:
+        """A product of two operands."""
+        node = self.graph.ein(1, operands, output)
+        if is_view(node) and node.args and is_core(node.args[0]):
+            return self.graph.with_operands(node, [self.traced(node.args[0])])
+        return self.traced(node)
+
+    def traced(self, node: Node) -> Node:
+        """A product in which both axes of an inverse are summed: one by solving equations, the other afterwards."""
+        if node.op != "ein" or len(node.args) != 2:
+            return node
+        for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
+            if arg.op == "inv" and len(set(labels)) == len(labels) == 2 and set(labels).isdisjoint(node.data.output):
+                other, theirs = node.args[1 - place], node.data.inputs[1 - place]
+                row, output, fresh = labels[0], node.data.output, len(node.data.extents)
+                moved = tuple([fresh if label == row else label for label in theirs])
+                solved = self.graph.ein(1, [(arg, labels), (other, moved)], (*output, row, fresh))
+                return self.graph.ein(1, [(solved, (*output, row, row))], output)
+        return node
+
+
+def _is_sparse(node: Node) -> bool:
+    """Whether a term repeats entries, has them on a diagonal only, or is an outer product."""
+    if not is_view(node):
+        return is_outer(node)
+    output = node.data.output
+    if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
+        return True
+    return is_outer(node.args[0])
+
+
+# ---------------------------------------------------------------------------- cofactors in a direction
+# Cofactors of order 2 contracted with a matrix: the derivative of the cofactors in its direction.
+#
+# Products with Hessians of determinants and derivatives of adjugates sum an index pair of a tensor of
+# four axes, which is never built: the sum takes no more than a few products of matrices.
+
+
+class Direction(NamedTuple):
+    """An operand of an einsum, and what it is contracted with along one of its index pairs."""
+
+    cofactors: Node
+    pair: tuple[int, ...]
+    """The labels of the pair, that nothing else has but ``factors``."""
+    rest: tuple[int, ...]
+    """Those of the other pair."""
+    factors: list[Labelled]
+    """The operands that depend on the pair."""
+    others: list[Labelled]
+
+
+def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> Direction | None:
+    """The first cofactors of order 2 that are contracted with a matrix, whatever the einsum does besides."""
+    for place, (node, labels) in enumerate(operands):
+        if node.op == "cof" and node.data == 2 and len(labels) == 4:
+            others = [*operands[:place], *operands[place + 1 :]]
+            for pair, rest in ((labels[:2], labels[2:]), (labels[2:], labels[:2])):
+                factors, apart, known = _connected(others, pair)
+                if known.isdisjoint(output) and known.isdisjoint(rest):
+                    return Direction(node, pair, rest, factors, apart)
+    return None
+
+
+def _connected(operands: Sequence[Labelled], labels: Sequence[int]) -> tuple[list[Labelled], list[Labelled], set[int]]:
+    """The operands that labels lead to, the others, and all labels on the way."""
+    known, found, rest = set(labels), [], list(operands)
+    while near := [part for part in rest if not known.isdisjoint(part[1])]:
+        found += near
+        rest = [part for part in rest if known.isdisjoint(part[1])]
+        known.update(label for _, own in near for label in own)
+    return found, rest, known
+
+
+def cofactor_tangent(graph: Graph, found: Direction, factors: Node, extents: Extents) -> Node:
+    """The contraction over the pair, of ``factors`` over the labels of it; under the labels of the rest."""
+    own = tuple(dict.fromkeys(found.pair))
+    coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))
+    if is_view(matrix) and not _is_transpose(matrix):
+        # Ones and diagonals would vanish in the product, which would then be no contraction with a matrix.
+        axes = [graph.fresh(name) for name in "kl"]
+        body = entry(graph, matrix, [Affine.variable(axis) for axis in axes])
+        matrix = graph.comprehension(axes, matrix.shape, body)
+    return graph.ein(coefficient, [(found.cofactors, (0, 1, 2, 3)), (matrix, (2, 3))], (0, 1))
+
+
+def _is_transpose(view: Node) -> bool:
+    return bool(view.args) and len(view.args[0].shape) == 2 == len(set(view.data.inputs[0]) & set(view.data.output))

@@ -1,0 +1,93 @@
+"""A sum of products, taken apart: its factors in two groups, which are matrices under the labels that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.integer.affine import Affine, Row
+
+Rows = tuple[Row, ...]
+
+
+class Terms(NamedTuple):
+    """A sum: its variables, the rows that bound them, and what is summed."""
+
+    variables: tuple[int, ...]
+    rows: Rows
+    body: Node
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A product of factors under labels, which are forms without constants."""
+
+    factors: tuple[Node, ...]
+    labels: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A sum of products, taken apart.
+
+    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
+    on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
+    around the factors; in it and in them, variables stand for quotients, which are ``hidden``.
+    """
+
+    summed: tuple[int, ...]
+    bounds: Rows
+    factors: tuple[Node, ...]
+    left: tuple[int, ...]
+    rows: Rows
+    rest: tuple[Node, ...]
+    context: Context
+    hidden: dict[int, Affine]
+    is_partial: bool = False
+
+    def place(self, label: Affine) -> int:
+        """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
+        variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
+        around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
+        return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
+
+    def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
+        """The labels that both matrices keep, those of the first, of the second, and those that are summed in both."""
+        pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
+        summed = [label for label in first.labels if label in inner and label in second.labels]
+        both = [label for label in first.labels if label in second.labels and label not in inner]
+        one, other = ([label for label in m.labels if label not in both and label not in inner] for m in pair)
+        return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
+
+    def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
+        """The sum over what two matrices alone depend on, within one over the rest; None if that is all or nothing."""
+        labels = {label for matrix in others for label in matrix.labels}
+        own = [Affine.variable(v) for v in self.summed]
+        inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
+        if not inner or len(inner) == len(self.summed):
+            return None
+        outside = [row for row in self.bounds if row.form.atoms().isdisjoint(inner)]
+        return replace(
+            self,
+            summed=tuple(inner),
+            bounds=tuple([row for row in self.bounds if row not in outside]),
+            factors=(*first.factors, *second.factors),
+            left=(*self.left, *(v for v in self.summed if v not in inner)),
+            rows=(*self.rows, *outside),
+            rest=(*self.rest, *(factor for matrix in others for factor in matrix.factors)),
+            is_partial=True,
+        )
+
+    def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
+        """The variables that are summed in this matrix only, where not in both."""
+        labels = [Affine.variable(v) for v in self.summed]
+        return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
+
+
+def joined(matrices: Sequence[Matrix]) -> Matrix:
+    """The product of matrices, entry by entry."""
+    factors = tuple([factor for matrix in matrices for factor in matrix.factors])
+    return Matrix(factors, tuple(dict.fromkeys(label for matrix in matrices for label in matrix.labels)))

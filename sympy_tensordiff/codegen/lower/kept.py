@@ -1,0 +1,229 @@
+"""Arrays that keep values of loops: over which integers they run, and which of their entries a value is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+from sympy_tensordiff.codegen.lower.lower import Lowering
+from sympy_tensordiff.codegen.lower.plan import Candidate, Context, index_forms
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.instances import instances
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
+from sympy_tensordiff.integer.data import compounds_in, data_entries
+from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
+from sympy_tensordiff.simplify.facts import unconditional_reads
+from sympy_tensordiff.simplify.roundings import settled
+from sympy_tensordiff.simplify.signs import with_signs
+
+Rows = tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An array of values: the candidate that it keeps, the tensor that stands for it and its first indices."""
+
+    candidate: Candidate
+    tensor: Node
+    lows: tuple[Affine, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Those that the values know of: along the others equal ones stand where data ask for them."""
+        return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
+
+
+class Keeper:
+    """Makes the arrays of one program, each value one."""
+
+    def __init__(self, graph: Graph, lowering: Lowering) -> None:
+        self.graph = graph
+        self.lowering = lowering
+        self.kept: dict[tuple[Node, Rows], Kept] = {}
+        self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
+        self.around: dict[int, Rows] = {}
+        """The rows of the binder of each variable."""
+
+    def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
+        """The variables, rows and body of a binder, the same ones each time."""
+        if node not in self.opened:
+            self.opened[node] = variables, rows, _ = self.graph.open(node)
+            self.around.update(dict.fromkeys(variables, rows))
+        return self.opened[node]
+
+    # -------------------------------------------------------------- what is kept
+
+    def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> Candidate:
+        """Values in loops over ``variables`` as a function of as few integers as possible, where they can be read."""
+        used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
+        outer = sorted(v for v in used if v in self.around)
+        ways = self.rounded(body, frozenset((*outer, *variables)))
+        tried = (self.bounded(body, variables, outer, rows, mapping) for mapping in ways)
+        candidates = [candidate for candidate in tried if candidate is not None]
+        if not candidates:
+            raise UnsupportedError(
+                "values are compared with the greatest or least of them and cannot be kept, for their indices have no "
+                "bounds of their own: give the values a name as a TensorComprehension"
+            )
+        return min(candidates, key=lambda found: len(found.axes))
+
+    def bounded(
+        self,
+        body: Node,
+        variables: Sequence[int],
+        outer: Sequence[int],
+        rows: Rows,
+        rounded: Mapping[Compound, Affine],
+    ) -> Candidate | None:
+        """The values with variables in place of what is ``rounded``; None where some indices have no bounds."""
+        more = (*rows, *(row for part in rounded for row in part.definition()))
+        rows = tuple(row.substitute(rounded) for row in more)
+        body = self.graph.substitute(body, rounded)
+        rows += tuple(unconditional_reads(self.graph, body, (*self.lowering.facts, *rows)))
+        own = (*variables, *(v for form in rounded.values() for v in form.variables()))
+        planner = self.lowering.planner
+        near = Context((*outer, *own), rows)
+        all_around = Context((*self.binders(outer), *own), rows + self.around_all(outer))
+        contexts = [(near, False), (near, True), (all_around, True)]
+        found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
+        if found is None:
+            return None
+        again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
+        return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
+
+    def around_all(self, variables: Sequence[int]) -> Rows:
+        """The rows of the binders around, of some variables and of those that their ranges depend on."""
+        return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
+
+    def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
+        """The rows of the binders of some variables, and of those that their ranges depend on."""
+        found: dict[int, Rows] = {}
+        waiting = list(variables)
+        while waiting:
+            v = waiting.pop()
+            if v in self.around and v not in found:
+                found[v] = self.around[v]
+                waiting += [w for row in found[v] for w in sorted(row.form.atoms())]
+        return {v: found[v] for v in sorted(found)}
+
+    def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
+        """Ways to put variables in place of what stands in index forms and is no affine form itself, such as quotients.
+
+        In all places; where the variables inside then stand nowhere else; nowhere.
+        """
+        parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
+        own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
+        found: list[dict[Compound, Affine]] = []
+        while own:
+            found.append({part: Affine.variable(self.graph.fresh("w")) for part in own})
+            left = self.graph.substitute(body, found[-1]).free & known
+            kept = [part for part in own if left.isdisjoint(part.atoms())]
+            if kept == own:
+                break
+            own = kept
+        return [*found, {}]
+
+    def keep(self, candidate: Candidate) -> Kept:
+        """The array for the values of a candidate."""
+        key = candidate.node, candidate.rows
+        if key not in self.kept:
+            name, lows, extents = self.lowering.allocated(candidate)
+            self.lowering.notes.append(f"{name}: values that are compared with their greatest or least one")
+            # No tensor of a user's is called so: names are cut at blanks there.
+            tensor = self.graph.tensor(f"kept {name}", tuple(extents))
+            self.lowering.arrays[tensor.data[0]] = name
+            self.kept[key] = Kept(candidate, tensor, lows)
+        return self.kept[key]
+
+    # -------------------------------------------------------------- what reads it
+
+    def read(self, kept: Kept, forms: Sequence[Affine]) -> Node:
+        """The entry of an array where the integers that the values depend on are these ``forms``."""
+        return self.graph.read(kept.tensor, [form - low for form, low in zip(forms, kept.lows, strict=True)])
+
+    def entry(self, arrays: Sequence[Kept], value: Node, known: Rows) -> Node | None:
+        """The entry of one of the arrays that holds a value; None where that is another one.
+
+        A value of one form may stand in several, or in none where it is of another case: it stands where it is filled.
+        """
+        facts = (*self.lowering.facts, *known)
+        found = []
+        for kept in arrays:
+            for forms in self.forms(kept, value, known):
+                place = dict(zip(kept.candidate.axes, forms, strict=True))
+                rows = tuple(row.substitute(place) for row in kept.candidate.rows)
+                if not is_empty((*rows, *facts)):
+                    found.append((kept, forms, rows))
+                    break
+        if len(found) > 1:
+            found = [each for each in found if all(implied(row, facts) for row in each[2])]
+        return self.read(*found[0][:2]) if found else None
+
+    def forms(self, kept: Kept, value: Node, known: Rows) -> Iterator[list[Affine]]:
+        """The integers with which the values of an array are this one."""
+        around = dict(zip(kept.candidate.axes, kept.candidate.forms, strict=True))
+        scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
+        if any(not form.atoms() <= scope for axis, form in around.items() if axis not in kept.axes):
+            return
+        for mapping, back in self.written(known):
+            again = self.graph.substitute(value, mapping)
+            own = instances(self.graph, kept.candidate.node, kept.axes, again, partial(self.alike, known=known))
+            for found in chain(own, self.instances_where(kept, again, known)):
+                yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
+
+    def alike(self, node: Node, known: Rows) -> Node:
+        """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
+        facts = (*self.lowering.facts, *known)
+        return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(settled(form, facts)))])[0]
+
+    def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
+        """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
+        yield {}, {}
+        equal: dict[int, Affine] = {}
+        for row in known:
+            if row.kind == "eq" and data_entries([row.form]):
+                places = (v for v, c in row.form.terms if abs(c) == 1 and isinstance(v, int))
+                equal |= {v: Affine({v: 1}) - row.form * row.form.coefficient(v) for v in places}
+        if equal:
+            yield equal, {}
+        for row in known:
+            for v in sorted(v for v, c in row.form.terms if abs(c) == 1 and isinstance(v, int) and row.kind == "mod"):
+                # What is a multiple of m is m times another integer.
+                c, whole = row.form.coefficient(v), self.graph.fresh("m")
+                exact = Affine({v: 1}) + (row.modulus * Affine.variable(whole) - row.form) * c
+                yield {v: exact}, {whole: quotient(row.form, row.modulus)}
+
+    def instances_where(self, kept: Kept, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
+        """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
+        axes, node = kept.axes, kept.candidate.node
+        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
+        parts = {part for part in parts if part.atoms() <= node.free}
+        while True:
+            values = {part: Affine.variable(self.graph.fresh("w")) for part in sorted(parts)}
+            pattern = self.graph.substitute(node, values)
+            seen = {part for part in parts if part.atoms().intersection(axes) <= pattern.free}
+            if seen == parts:
+                break
+            parts = seen
+        holes = {next(form.variables()): part for part, form in values.items()}
+        facts = (*self.lowering.facts, *known)
+        alike = partial(self.alike, known=known)
+        for found in instances(self.graph, pattern, (*axes, *holes), value, alike) if holes else ():
+            given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
+            if all(implied(Row("eq", settled(difference, facts)), facts) for difference in given):
+                yield found
+
+
+def _upright(form: Affine) -> Affine:
+    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``."""
+    turned = {}
+    for found in compounds_in([form]):
+        if isinstance(found, SymbolicQuotient):
+            first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)
+            if first < 0:
+                turned[found] = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
+    return form.substitute(turned) if turned else form

@@ -1,0 +1,416 @@
+"""The graph into loop nests.
+
+One kernel per output and per temporary. Inside a kernel each value is computed in the outermost
+block that knows its indices, if that reads nothing outside of a shape, and once. Sums and the other
+reductions become an accumulator and loops, guards an accumulator behind an `If`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.codegen.ir import loops, scalars
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.walk import Around, rewrite
+from sympy_tensordiff.codegen.lower.expand import axes_read
+from sympy_tensordiff.codegen.lower.functions import is_external, operation, rational_form
+from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.matrices import Matrices
+from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
+from sympy_tensordiff.codegen.lower.shared import uses
+from sympy_tensordiff.codegen.lower.storage import Block
+from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import bounds_a_loop, data_entries
+from sympy_tensordiff.integer.polyhedron import implied
+
+Rows = tuple[Row, ...]
+
+_ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
+
+_LARGEST_EXPONENT = 16
+"""Up to here, products are as exact as a general power for all that is asked of kernels."""
+
+CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
+
+
+class Lowering(Matrices):
+    """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
+
+    # -------------------------------------------------------------- values
+
+    def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """The scalar expression of ``node`` in ``block``; statements that it needs go before it."""
+        match node.op:
+            case "const":
+                return scalars.Number(node.data)
+            case "scalar":
+                return Name(self.names[node]) if node in self.names else scalars.Number(float(node.data))
+            case "index":
+                return scalars.IndexValue(self.form(node.data))
+        home = self._home(node, block)
+        seen: Block | None = block
+        while seen is not None:
+            if node in seen.values:
+                return seen.values[node]
+            seen = seen.parent
+        value: scalars.Scalar = yield self._compute(node, home)
+        if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
+            name = self._local("v")
+            home.statements.append(Let(name, value))
+            value = Name(name)
+        home.values[node] = value
+        return value
+
+    def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
+        asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
+        if (asks and not self._is_lazy(node, block)) or self._is_rounded_often(node, block.context):
+            kept: scalars.Scalar | None = yield self._kept(node, block)
+            if kept is not None:
+                return kept
+        if node.op == "add":
+            yield self._sums_first(node, block)
+        if node.op == "sum":
+            product: Node | None = yield self._as_product(node, block.context)
+            if product is not None:
+                self._count_uses(product)
+                entry: scalars.Scalar = yield self.value(product, block)
+                return entry
+        methods = {
+            "read": self._read,
+            "guard": self._guard,
+            **dict.fromkeys(RANGED, self._reduction),
+            "mul": self._product,
+            "select": self._choice,
+        }
+        if node.data is sympy.frac and (found := rational_form(node.args[0])) is not None:
+            form, below = found  # a rounded sum of fractions may be less than the integer that it is
+            remainder = scalars.IndexValue(self.form(form - below * quotient(form, below)))
+            return scalars.Operation("mul", (scalars.Number(Fraction(1, below)), remainder))
+        special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
+        if special is not None:
+            value: scalars.Scalar = yield special(node, block)
+            return value
+        args = []
+        for arg in node.args:
+            args.append((yield self.value(arg, block)))
+        return operation(node, args)
+
+    def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+        """The entry of an array that keeps ``node``; None where there is none that is worth it."""
+        scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
+        if scatters:
+            selected: scalars.Scalar | None = yield self._selected(node, block)
+            if selected is not None:
+                return selected
+            scatters = selects(self.graph, node, block.context.variables)
+        shared = scatters or node.op == "read" or self._is_repeated(node, block.context)
+        found = yield self._temporary(node, block.context, shared=shared)
+        if found is None:
+            return None
+        stored, index = found
+        if self.shares_rows and shared and not node.height and len(stored.candidate.axes) > axes_read(node):
+            self.of_rows.add(stored.array)
+        return Load(stored.array, tuple(self.form(form) for form in index))
+
+    def _is_rounded_often(self, node: Node, context: Context) -> bool:
+        """Whether a node reads at a quotient or remainder that takes fewer values than the loops around run.
+
+        Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
+        """
+        if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
+            return False
+        if not any(form.quotients() for form in node.data) or any(data_entries(node.data)):
+            return False
+        return self.planner.rank(node, context) < context.dimension
+
+    def _is_repeated(self, node: Node, context: Context) -> bool:
+        """Whether a node is a call, or a sum, that other sums need, too."""
+        if not self.repeated or not (node.op == "sum" or is_dear(node)):
+            return False
+        return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
+
+    def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+        """A sum that depends on data outside of it through their value: an entry of an array of such sums."""
+        entry = parameter(self.graph, node, block.context.variables)
+        if entry is None:
+            return None
+        v = self.graph.fresh("value")
+        value = {entry: Affine.variable(v)}
+        rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
+        context = Context((*block.context.variables, v), rows)
+        part = self.graph.substitute(node, value)
+        kept = yield self._temporary(part, context, shared=True)
+        if kept is None:
+            return None
+        stored, index = kept
+        return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
+
+    def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        tensor = node.args[0]
+        index = tuple(self.form(form) for form in node.data)
+        if tensor.op == "tensor":
+            return Load(self.arrays[tensor.data[0]], index)
+        found = yield self._temporary(tensor, block.context)
+        if found is None:  # nothing to keep: the entry itself
+            value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, block), block)
+            return value
+        stored, prefix = found
+        return Load(stored.array, (*(self.form(form) for form in prefix), *index))
+
+    def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
+        """The entry of a comprehension as a node, which is 0 outside."""
+        variables, rows, body = self.graph.open(tensor)
+        forms = dict(zip(variables, place, strict=True))
+        known = (*self.facts, *block.context.rows)
+        tests = [row for row in (row.substitute(forms) for row in rows) if not implied(row, known)]
+        entry = self.graph.guard(tests, self.graph.substitute(body, forms))
+        self._count_uses(entry)
+        return entry
+
+    def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        name = self._local("s")
+        block.statements.append(Accumulator(name))
+        inner = Block(block.context.inside((), node.data), frozenset(), block)
+        value = yield self.value(node.args[0], inner)
+        block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
+        return Name(name)
+
+    def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Both branches; what only one of them needs, and may be no number or read outside, is computed only there."""
+        condition, *branches = node.args
+        test = yield self.value(condition, block)
+        values = []
+        for branch, holds in zip(branches, (True, False), strict=True):
+            inner = block
+            if not (branch.total and self._is_safe(branch, block.context.rows)):
+                inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
+            values.append((yield self.value(branch, inner)))
+            if inner is block:
+                continue
+            if inner.statements and isinstance(test, scalars.Operation):
+                name = self._local("v")
+                block.statements.append(Let(name, test))
+                test = Name(name)
+            block.statements += under(inner.statements, test if holds else scalars.Operation("not", (test,)))
+        return scalars.Operation("select", (test, *values))
+
+    def _private(self, branch: Node, block: Block) -> frozenset[Node]:
+        """The nodes below a branch of a choice that only the branch needs."""
+        around: Block | None = block
+        while around is not None and around.uses is None:
+            around = around.parent
+        total = around.uses if around is not None and around.uses is not None else Counter()
+        inside: Counter[Node] = Counter([branch])
+        private = set()
+        for part in reversed(reachable(branch)):
+            if inside[part] >= total[part]:
+                private.add(part)
+                inside.update(part.args)
+        return frozenset(private)
+
+    def _is_lazy(self, node: Node, block: Block) -> bool:
+        """Whether ``node`` calls a function of the user's that may be asked for values behind a condition only."""
+        around: Block | None = block
+        while around is not None and (around.private is None or node not in around.private):
+            around = around.parent
+        return around is not None and any(part.op == "call" and is_external(part) for part in reachable(node))
+
+    def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
+        """Sums in the terms of an addition: those over the same points share their loops.
+
+        With temporaries they have arrays in common instead. Those that depend on the indices around come before those
+        that do not: what they keep for each of their values, the others can read.
+        """
+        groups: dict[tuple[Any, ...], dict[Node, None]] = {}
+        others = False
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            if part.op in ("add", "mul"):
+                waiting += reversed(part.args)
+            elif part.op == "sum" and part not in block.values:
+                inside = self._home(part, block) is block
+                if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
+                    groups.setdefault(self._points(part), {})[part] = None
+                else:
+                    others = True
+        for parts in map(list, groups.values()):
+            if self.temporaries:
+                for part in parts if others else ():
+                    yield self.value(part, block)
+            elif len(parts) > 1:
+                names = yield self._reductions(parts, block)
+                block.values.update(zip(parts, names, strict=True))
+
+    def _points(self, node: Node) -> tuple[Any, ...]:
+        """What a sum runs over, whatever its variables are called."""
+        own = self.graph.bound(node)
+        numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
+        return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
+
+    def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        (name,) = yield self._reductions([node], block)
+        return Name(name.name)
+
+    def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
+        """The loops of sums, or of other reductions of one kind, that run over the same points."""
+        op: Reduction = nodes[0].op  # type: ignore[assignment]
+        variables, rows, body = self.graph.open(nodes[0])
+        bodies = [body]
+        for node in nodes[1:]:
+            others, _, body = self.graph.open(node)
+            bodies.append(
+                self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
+            )
+        if len(nodes) == 1:
+            variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
+        names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
+        for name, body in zip(names, bodies, strict=True):
+            self._count_uses(body)
+            block.statements.append(Accumulator(name, op))
+        blocks = [block]
+        for n, v in enumerate(variables):
+            self.names[v] = self._local(self.graph.names[v])
+            inner = frozenset(variables[n + 1 :])
+            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            counts = uses(*bodies) if n == 0 else None
+            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
+        # Rows that bound no loop, as equations with data do not, are tested inside of all.
+        tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
+        innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
+        added = []
+        for name, body in zip(names, bodies, strict=True):
+            added.append(Add(name, (yield self.value(body, innermost)), op))
+        statements: tuple[loops.Statement, ...] = (*innermost.statements, *added)
+        if tests:
+            statements = (*blocks[-1].statements, If(self.rows(tests), statements))
+        for n in reversed(range(len(variables))):
+            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
+            loop = Loop(self.names[variables[n]], lows, highs, statements)
+            statements = (*(blocks[n].statements if n else ()), loop)
+        block.statements.extend(statements)
+        return [Name(name) for name in names]
+
+    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
+        blocks = [block]
+        for n, v in enumerate(variables):
+            inner = frozenset(variables[n + 1 :])
+            own = [row for row in part.rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1]))
+        innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
+        value = yield self.value(part.value, innermost)
+        added = AddAt(tuple(self.form(form) for form in part.index), value)
+        statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
+        if part.conditions:
+            statements = (If(self.rows(part.conditions), statements),)
+        for n in reversed(range(len(variables))):
+            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), part.rows)
+            body = (*blocks[n + 1].statements, *statements)
+            statements = (Loop(self.names[variables[n]], lows, highs, body),)
+        return statements
+
+    def _split(
+        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
+    ) -> tuple[tuple[int, ...], Rows, Node]:
+        """Inner reductions that take fewer values than the loops around them run become parts of their own."""
+        if not self.temporaries:
+            return variables, rows, body
+        for n in range(1, len(variables)):
+            outer, inner = variables[:n], variables[n:]
+            own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
+            rest = tuple(row for row in rows if row.form.atoms().isdisjoint(inner))
+            part = self.graph.reduce(op, inner, own, body)
+            around = context.inside(outer, rest)
+            if self.planner.rank(part, around) < around.dimension:
+                return outer, rest, part
+        return variables, rows, body
+
+    def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+        lows: list[Bound] = []
+        highs: list[Bound] = []
+        for row in rows:
+            c = row.form.coefficient(v)
+            if c and row.form.atoms().isdisjoint(inner):
+                rest = row.form - Affine({v: c})
+                (lows if c > 0 else highs).append(Bound(self.form(-rest if c > 0 else rest), abs(c)))
+        return tuple(lows), tuple(highs)
+
+    def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Factors from outer blocks are multiplied there."""
+        groups: dict[int, tuple[Block, list[Node]]] = {}
+        for factor in node.args:
+            home = self._home(factor, block) if factor.op != "const" else block
+            groups.setdefault(id(home), (home, []))[1].append(factor)
+        factors = []
+        for home, group in groups.values():
+            if home is not block and len(group) > 1:
+                product = self.graph.mul(group)
+                factors.append((yield self.value(product, home)))
+                continue
+            for factor in group:
+                factors.append((yield self.value(factor, block)))
+        return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
+
+    def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """A power with an exponent like 3/2: a root and products take a tenth of the time of a general power."""
+        base: scalars.Scalar = yield self.value(node.args[0], block)
+        if not isinstance(base, Name | Load):
+            block.values[node.args[0]] = name = Name(self._local("v"))
+            block.statements.append(Let(name.name, base))
+            base = name
+        exponent = node.args[1].data
+        whole = scalars.Operation("pow", (base, scalars.Number(int(abs(exponent)))))
+        product = scalars.Operation("mul", (whole, scalars.Operation("pow", (base, scalars.Number(Fraction(1, 2))))))
+        return product if exponent > 0 else scalars.Operation("pow", (product, scalars.Number(-1)))
+
+    # -------------------------------------------------------------- where values are computed
+
+    def _home(self, node: Node, block: Block) -> Block:
+        """The outermost block around that can compute ``node``; leaving an `If` alone gains nothing."""
+        best = block
+        while block.parent is not None and block.own.isdisjoint(node.free):
+            private = block.private is not None and node in block.private
+            if private and not node.total:
+                break
+            outward, block = bool(block.own) or (block.private is not None and not private), block.parent
+            if not self._is_safe(node, block.context.rows):
+                break
+            if outward:
+                best = block
+        return best
+
+
+def _has_root(exponent: Node) -> bool:
+    """Whether an exponent is half of an odd number, greater than 1."""
+    value = exponent.data if exponent.op == "const" else 0
+    return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
+
+
+def _is_diagonal(node: Node) -> bool:
+    """Whether ``node`` is 0 but where indices agree: what it guards is worth an array, not the zeros around it."""
+    return node.op == "guard" and any(row.kind == "eq" for row in node.data)
+
+
+def under(statements: Sequence[loops.Statement], test: scalars.Scalar) -> list[loops.Statement]:
+    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
+
+    def change(statement: loops.Statement, _: Around) -> tuple[loops.Statement, ...]:
+        if not isinstance(statement, Let | Add):
+            return (statement,)
+        value = statement.value
+        if isinstance(value, scalars.Operation) and value.function in CONDITIONS:
+            return (replace(statement, value=scalars.Operation("and", (test, value))),)
+        return (replace(statement, value=scalars.Operation("select", (test, value, scalars.Number(0)))),)
+
+    return list(rewrite(statements, change))

@@ -1,0 +1,397 @@
+"""Sums of products in index notation as products of matrices.
+
+The factors of a sum depend on what is around them through a few integer combinations of indices, their *labels*.
+Two groups of factors that share the labels that are summed over, and have other ones of their own, are two matrices:
+``Sum_ij X[q, 2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under
+its labels is taken as it is; others are copied into an array with an axis for each label.
+
+An index that bounds of other indices hold, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is no label that can be summed in
+a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the label
+``i = p - 2*k``, and the rest is a short sum of its entries, ``Sum_k T[k, p - 2*k]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+from math import prod
+
+from sympy_tensordiff.codegen.ir import loops
+from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
+from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
+from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Rows, Split, Terms, joined
+from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty
+from sympy_tensordiff.codegen.lower.storage import Storage, kind_of
+from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer import smith
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.polyhedron import implied
+
+_FACTORS = 5
+"""Of more factors than these, not all ways to make two matrices are compared."""
+
+Ranges = dict[Affine, tuple[Affine, Affine]]
+"""The lowest and the highest value of each label."""
+
+
+class Matrices(Storage):
+    """Finds products of matrices. Parameters are those of `Storage`."""
+
+    def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
+        """A sum, written with the array of a product of matrices; None where loops are as good."""
+        if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
+            return None
+        for terms in (self._opened(node), self._opened_twice(node, context)):
+            split = None if terms is None else self._taken_apart(terms, context)
+            chosen = None if split is None else self._chosen(split)
+            if chosen is not None:
+                product = yield self._product_of(*chosen)
+                if product is not None:
+                    return self._put_together(product, chosen[-1])
+        return None
+
+    def _is_excluded(self, node: Node) -> bool:
+        """Whether a sum holds what must not be computed for more points than those asked for."""
+        parts = reachable(node)
+        if self.graph.integers and any(data_entries(index_forms(part)) for part in parts):
+            return True
+        return any(part.op == "call" and is_external(part) for part in parts)
+
+    # -------------------------------------------------------------- which matrices
+
+    def _opened(self, node: Node) -> Terms:
+        """The variables of a sum, their rows, and the summand."""
+        return Terms(*self.graph.open(node))
+
+    def _opened_twice(self, node: Node, context: Context) -> Terms | None:
+        """As `_opened`, with a sum among the factors: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``."""
+        outer = self._opened(node)
+        sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
+        around = context.inside(outer.variables, outer.rows)
+        if len(sums) != 1 or self._is_stored(sums[0], around):
+            return None
+        inner = self._opened(sums[0])
+        if not is_never_empty(inner.variables, inner.rows, (*self.facts, *around.rows)):
+            return None
+        others = [factor for factor in self.graph.factors(outer.body) if factor is not sums[0]]
+        body = self.graph.mul([*others, inner.body])
+        return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
+
+    def _is_stored(self, node: Node, context: Context) -> bool:
+        """Whether there is an array of a part."""
+        candidate = self.planner.candidate(node, context)
+        return candidate is not None and candidate.node in self.stored
+
+    def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
+        """The index at which an array holds a part; None where there is none."""
+        candidate = self.planner.candidate(node, context) if kind_of(node) in self._kinds else None
+        stored = None if candidate is None else self._serving(candidate)
+        return None if stored is None or candidate is None else self._index(stored, candidate)
+
+    def _taken_apart(self, terms: Terms, context: Context) -> Split | None:
+        """The parts of a sum; None where a product of matrices can sum over no variable."""
+        graph = self.graph
+        variables, rows, body = terms
+        inside = context.inside(variables, rows)
+        known = self.outside.union(inside.variables)
+        quotients = [q for part in reachable(body) for form in index_forms(part) for q in form.quotients()]
+        names = {
+            q: graph.fresh("q") for q in dict.fromkeys(quotients) if known >= q.atoms() and q.atoms() - self.outside
+        }
+        values = {q: Affine.variable(v) for q, v in names.items()}
+        around = [row.substitute(values) for row in inside.rows]
+        around += [row.substitute(values) for q in names for row in q.definition()]
+        rounded = frozenset[int]().union(*(q.atoms() for q in names))
+        factors = graph.factors(graph.substitute(body, values))
+        used = frozenset[int]().union(*(factor.free for factor in factors))
+        # A variable that no factor depends on is no label, and only counts.
+        summed = [v for v in variables if v in used - rounded and self._has_range(v, rows)]
+        inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
+        if len(inner) < 2 or any(_is_rounded(factor, known - self.outside) for factor in inner):
+            return None
+        return Split(
+            tuple(summed),
+            tuple([row for row in rows if not row.form.atoms().isdisjoint(summed)]),
+            tuple(inner),
+            tuple([v for v in variables if v not in summed]),
+            tuple([row for row in rows if row.form.atoms().isdisjoint(summed)]),
+            tuple([factor for factor in factors if factor.free.isdisjoint(summed)]),
+            Context((*inside.variables, *names.values()), tuple(around)),
+            {v: Affine.variable(q) for q, v in names.items()},
+        )
+
+    def _has_range(self, v: int, rows: Rows) -> bool:
+        """Whether no bound of a variable depends on other indices, nor one of another index on it."""
+        own = [row for row in rows if v in row.form.atoms()]
+        return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
+
+    def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
+        """The two groups of factors whose product costs least; None where that is not less than loops cost.
+
+        Of products that cost the same, one of two factors within a sum of the others comes first: other sums of these
+        factors may need it, too.
+        """
+        found = self._merged([self._matrix((factor,), split) for factor in split.factors])
+        if not 2 <= len(found) <= _FACTORS:
+            return None
+        pairs: list[tuple[Matrix, Matrix, Split]] = []
+        for first, second in combinations(found, 2):
+            part = split.partial(first, second, [m for m in found if m is not first and m is not second])
+            if part is not None:
+                pairs.append((first, second, part))
+        for number in range(1, 2 ** (len(found) - 1)):
+            groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
+            pairs.append((joined(groups[0]), joined(groups[1]), split))
+        iterations = self._iterations(split.context, split.hidden)
+        best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
+        for first, second, part in pairs:
+            ranges = self._ranges((first, second), part)
+            if ranges is not None:
+                cost = self._cost(first, second, ranges, part)
+                units = cost.units
+                if part.is_partial:
+                    units += max(0, iterations // max(cost.summed, 1) - cost.results)
+                    units -= self._along(first, second, part)
+                if is_worth(cost, iterations) and (best is None or units < best[0]):
+                    best = units, (first, second, ranges, part)
+        return None if best is None else best[1]
+
+    def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
+        """How many reads run along their last axes as a product sums: a part of a unit cost, to choose among equals."""
+        reads = [
+            part for factor in (*first.factors, *second.factors) for part in reachable(factor) if part.op == "read"
+        ]
+        return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
+
+    def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
+        return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
+
+    def _merged(self, matrices: list[Matrix]) -> list[Matrix]:
+        """The matrices without those whose labels are among the labels of another, of which they become factors."""
+        found: list[Matrix] = []
+        for matrix in sorted(matrices, key=lambda m: -len(m.labels)):
+            over = [other for other in found if set(matrix.labels) <= set(other.labels)]
+            if over:
+                place = found.index(min(over, key=lambda m: len(m.labels)))
+                found[place] = joined([found[place], matrix])
+            else:
+                found.append(matrix)
+        return found
+
+    def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
+        """The ranges of all labels; None where the pair is no product of matrices with independent labels."""
+        both, first, second, summed = split.roles(*pair)
+        if not first or not second or not summed:
+            return None
+        alone = [Affine.variable(v) for matrix in pair for v in split.alone(matrix, summed)]
+        labels = [*both, *first, *second, *summed, *alone]
+        variables = [v for v in split.context.variables if any(v in label.atoms() for label in labels)]
+        vectors = [tuple([label.coefficient(v) for v in variables]) for label in labels]
+        if smith.smith_decomposition(vectors, len(variables)).rank < len(labels):
+            return None
+        ranges: Ranges = {}
+        for label in labels:
+            found = self.planner.range(label, split.context)
+            if found is None or not implied(Row("ge", found[1] - found[0]), self.facts):
+                return None
+            ranges[label] = found
+        return ranges
+
+    # -------------------------------------------------------------- what they cost
+
+    def _iterations(self, context: Context, hidden: Container[int]) -> int:
+        """About how often loops over a context run."""
+        assert self.hints is not None
+        total = 1
+        for v in context.variables:
+            found = None if v in hidden else self.planner.range(Affine.variable(v), context)
+            total *= 1 if found is None else self.hints(_length(found))
+        for row in context.rows:
+            total //= row.modulus if row.kind == "mod" else 1
+        return total
+
+    def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
+        roles = split.roles(first, second)
+        batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
+        copied = 0
+        for matrix, own in ((first, roles[1]), (second, roles[2])):
+            is_there = self._is_whole(matrix, ranges)
+            if split.is_partial and not is_there:
+                is_there = self._known_array(matrix, (roles[0], own, roles[3]), ranges, split) is not None
+            copied += 0 if is_there else self._volume(matrix.labels, ranges)
+        return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
+
+    def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
+        assert self.hints is not None
+        return prod(self.hints(_length(ranges[label])) for label in labels)
+
+    def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
+        """Whether the entries of a matrix are those of a tensor as it is."""
+        read = matrix.factors[0]
+        if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
+            return False
+        if len(set(read.data)) < len(read.data) or not set(read.data) <= ranges.keys():
+            return False
+        extents = zip(read.data, read.args[0].shape, strict=True)
+        return all(ranges[label] == (Affine(), extent - 1) for label, extent in extents)
+
+    # -------------------------------------------------------------- steps
+
+    def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
+        """The entry of a new array that holds the product; None where an operand cannot be computed."""
+        both, rows, columns, summed = split.roles(first, second)
+        if max(map(split.place, rows)) > max(map(split.place, columns)):
+            # The innermost index is that of the last axis.
+            first, second, rows, columns = second, first, columns, rows
+        cost = self._cost(first, second, ranges, split)
+        operands = []
+        for matrix, own in ((first, rows), (second, columns)):
+            operand = yield self._operand(matrix, (both, own, summed), ranges, split)
+            if operand is None:
+                return None
+            operands.append(operand)
+        if split.is_partial:  # in the order in which an operand has its axes, whatever sums ask for
+            (_, one), (_, other) = operands
+            rows, columns = [label for label in one if label in rows], [label for label in other if label in columns]
+        output = [*both, *rows, *columns]
+        # Numbers that do not depend on which of the two is first: a product and its transpose are one array.
+        found = sorted(operands, key=lambda operand: operand[0])
+        numbers = {label: n for n, label in enumerate(dict.fromkeys(label for _, labels in found for label in labels))}
+        key = tuple([(array, tuple([numbers[label] for label in labels])) for array, labels in found])
+        if key not in self._products:
+            left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
+            step = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
+            iterations = self._iterations(split.context, split.hidden)
+            self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
+            self._products[key] = self._filled(step, [_length(ranges[label]) for label in output]), step.output
+        tensor, axes = self._products[key]
+        labels = dict(zip(numbers.values(), numbers, strict=True))
+        return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
+
+    def _filled(self, step: Contraction, shape: Sequence[Affine]) -> Node:
+        """The new array that a step fills."""
+        self.kernels.append(step)
+        self.kept.append(loops.Array(step.array, tuple([self.form(extent) for extent in shape])))
+        tensor = self.graph.tensor(f"array {step.array}", tuple(shape))
+        self.arrays[f"array {step.array}"] = step.array
+        return tensor
+
+    def _operand(
+        self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
+    ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
+        """The array of a matrix, and the labels of its axes."""
+        assert self.hints is not None
+        alone = split.alone(matrix, roles[2])
+        if self._is_whole(matrix, ranges) and not alone:
+            read = matrix.factors[0]
+            found = yield self._whole(read.args[0], split.context)
+            if found is not None:
+                return found, read.data
+        known = self._known_array(matrix, roles, ranges, split)
+        if known is not None:
+            return known
+        node, around = self._matrix_entry(matrix, roles, split), split.context
+        order = self._orders(matrix, roles, ranges, split)[0]
+        if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
+            return None
+        other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
+        if self._read_along(order[-1], other, matrix, split):
+            # What runs along the last axis is the innermost index of all that is kept for it.
+            around = replace(around, variables=tuple(sorted(around.variables, key=lambda v: v in order[-1].atoms())))
+        yield self._keep_shared(node, around)
+        for factor in matrix.factors:
+            if factor.height and factor.op != "read":  # other sums may need its values, too
+                yield self._temporary(factor, around)
+        known = self._known_array(matrix, roles, ranges, split)
+        if known is not None:
+            return known
+        order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
+        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
+        assert chosen is not None
+        kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
+        return kept.array, chosen.forms
+
+    def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
+        """An entry of a matrix: the product of its factors, summed over what no other factor depends on."""
+        alone = split.alone(matrix, roles[2])
+        node = self.graph.mul(matrix.factors)
+        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
+        return self.graph.sum(alone, bounds, node) if alone else node
+
+    def _orders(
+        self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
+    ) -> list[tuple[Affine, ...]]:
+        """The orders of axes in which a matrix may lie, the one first in which it is made."""
+        both, own, summed = roles
+        orders = [(*both, *own, *summed), (*both, *summed, *own)]
+        # What is copied is best read along its last axis, and written along that of the copy: a long one.
+        pair = summed[-1], own[-1]
+        one, two = (self._read_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
+        if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):
+            orders.reverse()
+        if split.is_partial:
+            for order in permutations(own):
+                orders += [(*both, *order, *summed), (*both, *summed, *order)]
+        return orders
+
+    def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
+        """How many of the arrays that a matrix reads, as far as these are known, run along a label rather than another.
+
+        These have the one on their last axis and the other on one before.
+        """
+        found: list[tuple[Affine, ...]] = []
+        stack = list(matrix.factors)
+        while stack:
+            part = stack.pop()
+            if part.op == "read":
+                found.append(part.data)
+            elif (place := self._stored_at(part, split.context)) is not None:
+                found.append(place)
+            elif part.op not in BINDERS:
+                stack += part.args
+        return sum(
+            label.atoms() <= last.atoms() and any(other.atoms() <= form.atoms() for form in before)
+            for *before, last in filter(None, found)
+        )
+
+    def _known_array(
+        self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
+    ) -> tuple[str, tuple[Affine, ...]] | None:
+        """The array in which a matrix lies, and the labels of its axes."""
+        node = self._matrix_entry(matrix, roles, split)
+        for order in self._orders(matrix, roles, ranges, split):
+            candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
+            for stored in () if candidate is None else self.stored.get(candidate.node, ()):
+                assert candidate is not None
+                same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)
+                if same and all(implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
+                    return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
+        return None
+
+    def _whole(self, tensor: Node, context: Context) -> Recursion[str | None]:
+        """The array of a tensor, which is made where it has none."""
+        if tensor.op == "tensor":
+            return self.arrays[tensor.data[0]]
+        found = yield self._temporary(tensor, Context((), ()))
+        return found[0].array if found is not None and not found[1] else None
+
+    def _put_together(self, product: Node, split: Split) -> Node:
+        """The sum that is left."""
+        graph = self.graph
+        body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
+        return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)
+
+
+def _length(ends: tuple[Affine, Affine]) -> Affine:
+    """The number of values of a label."""
+    return ends[1] - ends[0] + 1
+
+
+def _is_rounded(factor: Node, variables: frozenset[int]) -> bool:
+    """Whether variables stand in maxima, products and other compounds."""
+    forms = (form for part in reachable(factor) for form in index_forms(part))
+    return any(not form.hidden().isdisjoint(variables) for form in forms)

@@ -1,0 +1,256 @@
+"""In which order the operands of an einsum are multiplied, two at a time.
+
+The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply
+the matrices of a chain with each other although a vector stands at its end, its thorough ones miss
+the best order where three operands share a label; so they are compared with each other, and with
+growing one product from a small operand outwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from math import prod
+from typing import Any
+
+from opt_einsum import paths
+
+from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.materialise import sums_labels
+from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.integer.affine import Affine
+
+Labels = frozenset[int]
+Path = Sequence[tuple[int, ...]]
+
+_FEW = 6
+_SEVERAL = 10
+_SEEDS = 4
+_NEIGHBOURS = 16
+
+
+def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """Which operands are multiplied in each step: those of the call are 0, 1, …, each product has the next number.
+
+    Parameters
+    ----------
+    inputs : sequence of sets of labels
+        Of each operand. A label that is not in the output stands in two operands or more.
+    output : set of labels
+    sizes : mapping
+        The extent of each label.
+    """
+    if len(inputs) < 3:
+        return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
+    extents: dict[int, int] = dict(sizes)
+    operands = list(inputs)
+    searches = [paths.greedy]
+    if len(inputs) <= _SEVERAL:
+        # All orders of equal cost, as of scalars, would be tried: the best two steps at a time are enough.
+        searches += [paths.dynamic_programming, partial(paths.branch, nbranch=2)]
+    if len(inputs) <= _FEW:
+        searches.append(paths.optimal)
+    candidates = [_numbered(search(operands, output, extents)) for search in searches]
+    candidates += [_grown(operands, output, extents, seed) for seed in _seeds(operands, extents)]
+    return min(candidates, key=lambda path: _cost(operands, output, extents, path))
+
+
+def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """A path that begins with the product of two given operands."""
+    others = [number for number in range(len(inputs)) if number not in pair]
+    ((_, product),) = products(inputs, output, [pair])
+    rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)
+    numbers = [*others, *range(len(inputs), len(inputs) + len(rest) + 1)]
+    return [pair, *(tuple(sorted(numbers[number] for number in step)) for step in rest)]
+
+
+def _cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
+    """The multiplications of a path, and the entries of its products."""
+    entries = sum(_volume(product, sizes) for _, product in products(inputs, output, path))
+    return operation_count(inputs, output, sizes, path), entries
+
+
+def _numbered(path: Any) -> Path:
+    """A path of `opt_einsum`, which counts the places in what is left, by numbers."""
+    return [tuple(sorted(step)) for step in paths.linear_to_ssa(path)]
+
+
+def products(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
+    """The operands of each step of a path, and the labels of their product."""
+    known = list(inputs)
+    counts = Counter(label for labels in (*inputs, output) for label in labels)
+    for step in path:
+        chosen = [known[number] for number in step]
+        for labels in chosen:
+            counts.subtract(labels)
+        product = frozenset(label for labels in chosen for label in labels if counts[label])
+        counts.update(product)
+        known.append(product)
+        yield chosen, product
+
+
+def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
+    """The number of multiplications in all steps of a path."""
+    return sum(_volume(frozenset().union(*chosen), sizes) for chosen, _ in products(inputs, output, path))
+
+
+def _volume(labels: Labels, sizes: Mapping[int, int]) -> int:
+    total = 1
+    for label in labels:
+        total *= sizes[label]
+    return total
+
+
+def _seeds(inputs: Sequence[Labels], sizes: Mapping[int, int]) -> list[int]:
+    """The places of the smallest operands, among those of one size the first and the last."""
+    ranked = sorted(range(len(inputs)), key=lambda place: (_volume(inputs[place], sizes), place))
+    smallest = _volume(inputs[ranked[0]], sizes)
+    last = max(place for place in ranked if _volume(inputs[place], sizes) == smallest)
+    return list(dict.fromkeys((*ranked[:_SEEDS], last)))
+
+
+def _grown(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], seed: int) -> Path:
+    """The path of one product that takes up its cheapest neighbour in every step."""
+    holders: dict[int, list[int]] = {}
+    for place, labels in enumerate(inputs):
+        for label in labels:
+            holders.setdefault(label, []).append(place)
+    counts = {label: len(places) + (label in output) for label, places in holders.items()}
+    waiting = dict.fromkeys(range(len(inputs)))
+    order = [seed]
+    current = frozenset(inputs[seed])
+    del waiting[seed]
+    for label in current:
+        counts[label] -= 1
+    while waiting:
+        near = [p for label in sorted(current) for p in _first_waiting(holders[label], waiting)]
+        if not near:
+            near = [next(iter(waiting))]
+        chosen = min(near, key=lambda place: (_volume(current | inputs[place], sizes), place))
+        del waiting[chosen]
+        order.append(chosen)
+        for label in inputs[chosen]:
+            counts[label] -= 1
+        current = frozenset(label for label in current | inputs[chosen] if counts[label] > 0)
+    return _sequential(order)
+
+
+def _first_waiting(places: list[int], waiting: Mapping[int, None]) -> list[int]:
+    """Some of the operands that are still to be taken up."""
+    while places and places[-1] not in waiting:
+        places.pop()
+    while places and places[0] not in waiting:
+        places.pop(0)
+    ends = places[:_NEIGHBOURS] + places[-_NEIGHBOURS:]
+    return [place for place in dict.fromkeys(ends) if place in waiting]
+
+
+def _sequential(order: Sequence[int]) -> Path:
+    """The path that multiplies the operands in this order, one after the other."""
+    count = len(order)
+    rest = list(enumerate(order[2:]))
+    return [(order[0], order[1]), *((place, count + n) for n, place in rest)]
+
+
+# ---------------------------------------------------------------------------- products that are part of others
+# Which products are part of the einsums that use them, so that these can choose the order.
+
+
+Labelled = tuple[Node, tuple[int, ...]]
+Extents = dict[Any, Affine]
+
+_USERS = 4
+_OPERANDS = 10
+
+
+class Products:
+    """The products of some nodes: ``absorbed`` are those that the einsums that use them multiply out.
+
+    They are used once; or, used by einsums only, multiplying them out in each is less work.
+    """
+
+    def __init__(self, parts: Sequence[Node], roots: Sequence[Node], hints: Hints) -> None:
+        self.hints = hints
+        self.uses = Counter(roots)
+        self.users: dict[Node, list[Node]] = {}
+        for part in parts:
+            self.uses.update(part.args)
+            for arg in part.args:
+                self.users.setdefault(arg, []).append(part)
+        kept = set(roots)
+        inner = [part for part in parts if is_core(part) and part not in kept and all(map(is_core, self.users[part]))]
+        self.absorbed = {part for part in inner if self.uses[part] == 1}
+        for part in reversed(inner):
+            if 1 < self.uses[part] <= _USERS and sums_labels(part) and self.is_less_work_apart(part):
+                self.absorbed.add(part)
+
+    def is_less_work_apart(self, node: Node) -> bool:
+        """Whether the einsums that use a product do better without it."""
+        groups: dict[Node, None] = {}
+        stack = list(self.users[node])
+        while stack and len(groups) <= _USERS:
+            user = stack.pop()
+            if user in self.absorbed:
+                stack += self.users[user]
+            else:
+                groups[user] = None
+        own = self.work(node)
+        with_it = [self.work(group) for group in groups]
+        self.absorbed.add(node)
+        without = [self.work(group) for group in groups]
+        self.absorbed.remove(node)
+        if own is None or None in with_it or None in without:
+            return False
+        return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
+
+    def work(self, node: Node) -> int | None:
+        """About how many multiplications an einsum takes; None for one of many operands."""
+        output = tuple(range(len(node.shape)))
+        operands, extents = self.gathered(node, output, {}, _OPERANDS)
+        if len(operands) > _OPERANDS:
+            return None
+        held = Counter(label for _, labels in operands for label in set(labels))
+        held.update(output)
+        inputs = [frozenset(label for label in labels if held[label] > 1) for _, labels in operands]
+        sizes = {label: self.hints(extent) for label, extent in extents.items()}
+        path = contraction_path(inputs, frozenset(output), sizes)
+        return operation_count(inputs, frozenset(output), sizes, path)
+
+    def gathered(
+        self, node: Node, output: tuple[int, ...], done: Mapping[Node, Node], most: int | None = None
+    ) -> tuple[list[Labelled], Extents]:
+        """The operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
+
+        ``done`` are the nodes that operands have become; what has more than ``most`` operands is left unfinished.
+        """
+        numbers = count(len(output))
+        extents = dict(zip(output, node.shape, strict=True))
+        operands: list[Labelled] = []
+        stack = [(node, output)]
+        while stack and (most is None or len(operands) <= most):
+            part, labels = stack.pop()
+            if part is not node and part not in self.absorbed:
+                part = done.get(part, part)
+                if not is_outer(part):
+                    operands.append((part, labels))
+                    continue
+            known = dict(zip(part.data.output, labels, strict=True))
+            for label, extent in enumerate(part.data.extents):
+                if label not in known:
+                    known[label] = next(numbers)
+                    extents[known[label]] = extent
+            inner = [tuple([known[label] for label in labels]) for labels in part.data.inputs]
+            stack += reversed(list(zip(part.args, inner, strict=True)))
+        return operands, extents
+
+    def volume(self, labels: Sequence[int], extents: Extents) -> int:
+        """The number of entries over different labels."""
+        return prod([self.hints(extents[label]) for label in set(labels)])
+
+
+def is_outer(node: Node) -> bool:
+    """Whether a node is a product of operands that all have fewer axes, and sums nothing."""
+    return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)

@@ -1,0 +1,420 @@
+"""The arrays of a program: its results, what is kept for several uses, and the names of everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+from sympy_tensordiff.codegen.ir import loops, scalars
+from sympy_tensordiff.codegen.ir.identifiers import named, unique
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, index_forms
+from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
+from sympy_tensordiff.codegen.lower.shared import shared_parts, uses
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.multiples import divided_by
+from sympy_tensordiff.integer.polyhedron import implied
+
+Rows = tuple[Row, ...]
+
+
+@dataclass
+class Block:
+    """A list of statements under construction, with what is known and what has been computed there."""
+
+    context: Context
+    own: frozenset[int]
+    parent: Block | None = None
+    statements: list[loops.Statement] = field(default_factory=list)
+    values: dict[Node, scalars.Scalar] = field(default_factory=dict)
+    uses: Counter[Node] | None = None
+    """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
+    private: frozenset[Node] | None = None
+    """Of a branch of a choice: what nothing else needs."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
+
+    ``order`` says which of the candidate's each axis is, where that is another order.
+    """
+
+    array: str
+    candidate: Candidate
+    lows: tuple[Affine, ...]
+    order: tuple[int, ...] = ()
+
+
+class Entry(NamedTuple):
+    """What an array holds at the indices ``axes``."""
+
+    axes: tuple[int, ...]
+    node: Node
+
+
+class Storage:
+    """Builds the kernels of one program.
+
+    Parameters
+    ----------
+    graph : Graph
+    names : dict
+        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
+    arrays : dict
+        Names of the tensor arguments by the names of the tensors.
+    facts : rows
+        What is known about the sizes and free indices.
+    temporaries : bool
+        False: only comprehensions, and sums of sums inside of sums, are kept.
+    reserved : sequence of str
+        Further names that are taken: those of the results.
+    hints : Hints, optional
+        About how long axes are; without them no sum becomes a product of matrices.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        names: dict[Any, str],
+        arrays: dict[str, str],
+        facts: Rows,
+        temporaries: bool,
+        reserved: Sequence[str] = (),
+        hints: Hints | None = None,
+    ) -> None:
+        self.graph = graph
+        self.names = dict(names)
+        self.outside = frozenset(v for v in names if isinstance(v, int))  # sizes and free indices
+        self.arrays = arrays
+        self.facts = facts
+        self.temporaries = temporaries
+        self.hints = hints
+        self.planner = Planner(graph, facts)
+        self.starts = Starts(graph)
+        self.kernels: list[loops.Step] = []
+        self.stored: dict[Node, list[Stored]] = {}
+        self.kept: list[loops.Array] = []
+        self.sizes: list[loops.Size] = []
+        self.notes: list[str] = []
+        self.entries: dict[str, Entry] = {}
+        """Of the arrays that one kernel fills."""
+        self._taken = {*self.names.values(), *arrays.values(), *reserved}
+        self._locals: set[str] = set()
+        self._all_locals: set[str] = set()
+        self._kinds: set[tuple[str, Any]] = set()
+        self._tried: dict[str, int] = {}
+        self._tried_locals: dict[str, int] = {}
+        self._uses: Counter[Node] = Counter()
+        self._everywhere: Counter[Node] = Counter()
+        self._begun: set[Node] = set()
+        self._divided: dict[Node, frozenset[Affine]] = {}
+        self.repeated: set[Node] = set()
+        """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
+        self.shares_rows = False
+        self.of_rows: set[str] = set()
+        """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
+        self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
+
+    # -------------------------------------------------------------- arrays
+
+    def expect(self, results: Sequence[Node]) -> None:
+        """Say what will be computed, so that the results can share parts."""
+        self._everywhere = uses(*results)
+
+    def output(self, node: Node, name: str) -> loops.Array:
+        """The kernel of one result."""
+        return trampoline(self._output(node, name))
+
+    def _output(self, node: Node, name: str) -> Recursion[loops.Array]:
+        graph = self.graph
+        extents: Sequence[Affine] = ()
+        axes: tuple[int, ...] = ()
+        if node.op == "comprehension":
+            extents = node.data
+            axes, _, body = graph.inside(node, ())
+        elif node.op == "tensor":
+            extents = node.data[1]
+            axes = tuple(graph.fresh(f"i{n}") for n in range(len(extents)))
+            body = graph.read(node, [Affine.variable(v) for v in axes])
+        else:
+            body = node
+        array = loops.Array(name, tuple(self.form(extent) for extent in extents))
+        yield self._keep_shared(body, Context((), ()))
+        yield self._keep_tables(body)
+        yield self._kernel(name, axes, extents, (), body)
+        if node.op == "comprehension" and node not in self.stored:
+            self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
+            self._know_entries(name, axes, extents, body)
+        return array
+
+    def _know_entries(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
+        """Let an array of ``body`` over ``axes`` serve where the same is needed without the comprehension around it."""
+        if not (body.height or is_dear(body)) or body.op == "read":
+            return
+        candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
+        units = [Affine.variable(axis) for axis in axes]
+        if candidate is not None and sorted(candidate.forms) == sorted(units):
+            order = tuple(candidate.forms.index(unit) for unit in units)
+            stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
+            self.stored.setdefault(candidate.node, []).append(stored)
+            self._kinds.add(kind_of(candidate.node))
+
+    def _kernel(
+        self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
+    ) -> Recursion[None]:
+        """One instance per entry; 0 where ``guard`` does not hold."""
+        saved = self._locals, self._tried_locals, self._uses
+        rows = ranges(axes, extents)
+        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
+        scatters = bool(self.graph.integers)
+        body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
+        body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
+        if not (parts or diagonals):
+            self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
+        self._count_uses(body)
+        # Kernels around this one may have axes in common with it.
+        renamed = {v: self.names[v] for v in axes if v in self.names}
+        for v in axes:
+            self.names[v] = self._local(self.graph.names[v])
+        names = tuple(self.names[v] for v in axes)
+        block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
+        value = yield self.value(self.graph.guard(guard, body), block)
+        self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
+        for number, part in enumerate((*parts, *diagonals), 1):
+            yield self._scatter(name, number, part)
+        self._locals, self._tried_locals, self._uses = saved
+        self.names.update(renamed)
+
+    def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
+        """One instance for each point of the first variables, which adds to the entries that data select.
+
+        What the declared ranges of the data prove is not tested.
+        """
+        known = (*self.facts, *part.rows)
+        part = replace(part, conditions=tuple(row for row in part.conditions if not implied(row, known)))
+        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
+        self._count_uses(part.value)
+        for v in part.variables:
+            self.names[v] = self._local(self.graph.names[v])
+        heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
+        block = Block(Context(heads, ranges(heads, part.extents)), frozenset(heads), uses=uses(part.value))
+        statements: tuple[loops.Statement, ...] = yield self._additions(inner, part, block)
+        axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
+        body = (*block.statements, *statements)
+        self.kernels.append(loops.Scatter(name, axes, body, extents, number, part.exclusive))
+
+    def _temporary(
+        self, node: Node, context: Context, shared: bool = False
+    ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
+        """The array that keeps ``node``, made where it is new, and the index of this use in it.
+
+        Of what is ``shared`` an array is worth it wherever it can be kept.
+        """
+        wanted = shared or node.op == "comprehension"
+        if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
+            return None  # the quick answer in most cases
+        if node.free.isdisjoint(context.variables):
+            for stored in self.stored.get(node, ()):
+                if not stored.candidate.rows:
+                    return stored, ()
+        candidates = self._candidates(node, context)
+        for found in candidates:
+            if (serving := self._serving(found)) is not None:
+                return serving, self._index(serving, found)
+        if not (node.height or shared):
+            return None  # a call of a function, of which there is no array
+        if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
+            return None
+        candidate = candidates[0]
+        is_rounded = node.op == "read" or (not wanted and len(candidate.axes) >= context.dimension)
+        if is_rounded and not self._takes_fewer(candidate, context):
+            return None
+        # One that is begun is an array for the sake of a scatter, and turns out to be none.
+        if candidate.node in self._begun or not self._is_safe(candidate.node, candidate.rows):
+            return None
+        yield self._keep_shared(node, context)
+        self._begun.add(candidate.node)
+        stored = yield self._keep(candidate, context)
+        self._begun.discard(candidate.node)
+        return stored, self._index(stored, candidate)
+
+    def _keep_shared(self, node: Node, home: Context) -> Recursion[None]:
+        """What is below ``node``, holds a sum and is used elsewhere, too, gets arrays before ``node`` has one.
+
+        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them.
+        The parts depend on no other variables than those of ``home``.
+        """
+        if not self.temporaries or node.op == "comprehension":
+            return
+        totals = self._uses, self._everywhere
+        for part in shared_parts(node, totals, self.outside.union(home.variables)):
+            yield self._temporary(part, home, shared=True)
+
+    def _keep_tables(self, node: Node) -> Recursion[None]:
+        """Tables of functions that ``node`` reads come first: calls of the same functions in it read them, too."""
+        for part in reachable(node):
+            table = part.args[0] if part.op == "read" else part
+            if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
+                yield self._temporary(table, Context((), ()))
+
+    def _candidates(self, node: Node, context: Context) -> list[Candidate]:
+        found = self.planner.candidates(node, context)
+        if node.op == "read":  # over its remainders it would be the array that it reads
+            found = found[-1:]
+        return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
+
+    def _is_safe(self, node: Node, rows: Rows) -> bool:
+        """Whether ``node`` may be computed wherever ``rows`` hold."""
+        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
+
+    def _divisors(self, node: Node) -> frozenset[Affine]:
+        """What the indices in ``node`` are divided by."""
+        stack = [node]
+        while stack:
+            part = stack[-1]
+            waiting = [arg for arg in part.args if arg not in self._divided]
+            stack += waiting
+            if not waiting:
+                own = divided_by(form for form in index_forms(stack.pop()) if form.compounds())
+                self._divided[part] = frozenset(own).union(*(self._divided[arg] for arg in part.args))
+        return self._divided[node]
+
+    def _serving(self, candidate: Candidate) -> Stored | None:
+        """An array that has been filled wherever the candidate is needed."""
+        known = (*self.facts, *candidate.rows)
+        arrays = self.stored.get(candidate.node, ())
+        return next((a for a in arrays if all(implied(row, known) for row in a.candidate.rows)), None)
+
+    def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
+        index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
+        return tuple(index[place] for place in stored.order) or index
+
+    def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
+        """The name of a new array for a candidate, its least indices and its extents."""
+        name = self._fresh(self.graph.labels.get(candidate.node, "t"))
+        lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
+        extents = []
+        for low, high in zip(lows, candidate.highs, strict=True):
+            extent = self._extreme(high, False, name) - low + 1
+            if not implied(Row("ge", extent), self.facts):
+                extent = self._extreme((extent, Affine.of(0)), True, name)
+            extents.append(extent)
+        return name, lows, extents
+
+    def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
+        graph = self.graph
+        name, lows, extents = self.allocated(candidate)
+        order = candidate.order(context) if order is None else order
+        axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
+        extents = [extents[place] for place in order]
+        shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}
+        body = graph.substitute(candidate.node, shift)
+        box = ranges(axes, extents)
+        needed = tuple(row.substitute(shift) for row in candidate.rows)
+        guard = tuple(row for row in needed if not implied(row, (*self.facts, *box)))
+        if body.op == "comprehension":
+            own, _, body_entry = graph.inside(body, axes)
+            extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
+        yield self._kernel(name, axes, extents, guard, body)
+        self.kept.append(loops.Array(name, tuple(self.form(extent) for extent in extents)))
+        count = len(candidate.axes)
+        why = f"{count} indices in place of {context.dimension} axes and loops"
+        if count >= context.dimension:
+            why = "needed in several places"
+        self.notes.append(f"{name}: {'a tensor of its own' if candidate.node.op == 'comprehension' else why}")
+        stored = Stored(name, candidate, lows, order)
+        self.stored.setdefault(candidate.node, []).append(stored)
+        self._kinds.add(kind_of(candidate.node))
+        # Under a guard the entries are 0 where others may need them.
+        if candidate.node.op == "comprehension" and not lows and not guard:
+            self._know_entries(name, axes, extents, body)
+        return stored
+
+    def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
+        """The greatest (least) of some forms over the sizes, computed by the host where there are several."""
+        if len(forms) == 1:
+            return forms[0]
+        v = self.graph.fresh(f"{owner}_size")
+        self.names[v] = self._fresh(f"{owner}_size")
+        named = tuple(self.form(form) for form in forms)
+        self.sizes.append(loops.Size(self.names[v], named if greatest else (), () if greatest else named))
+        sign = 1 if greatest else -1
+        self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
+        return Affine.variable(v)
+
+    def _may_be_worth(self, node: Node, context: Context) -> bool:
+        rank = self.planner.rank(node, context)
+        return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
+
+    def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
+        if not self.temporaries:
+            # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
+            nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
+            if not nested:
+                return False
+        return rank < context.dimension
+
+    def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
+        """Whether a candidate of quotients or remainders has fewer entries than the loops around run.
+
+        ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
+        both together.
+        """
+        hints = self.hints or Hints()
+        ends = zip(candidate.lows, candidate.highs, strict=True)
+        entries = prod(hints(high[0] - low[0] + 1) for low, high in ends)
+        runs = 1
+        for v in context.variables:
+            found = self.planner.range(Affine.variable(v), context)
+            runs *= 1 if found is None else hints(found[1] - found[0] + 1)
+        return entries < runs
+
+    def _count_uses(self, body: Node) -> None:
+        self._uses.update(uses(body))
+
+    # -------------------------------------------------------------- names and forms
+
+    def form(self, form: Affine) -> Affine:
+        """A form over names in place of variables, and of tensors of integers."""
+        return named(form, self.names, self.arrays)
+
+    def rows(self, rows: Rows) -> Rows:
+        return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
+
+    def _fresh(self, name: str) -> str:
+        """A name that nothing else in the program has."""
+        choice = unique(name, self._taken, self._all_locals, tried=self._tried)
+        self._taken.add(choice)
+        return choice
+
+    def _local(self, name: str) -> str:
+        """A name that nothing else in this kernel has."""
+        if name in self._tried:  # temporaries are called so, and there may be many
+            name = f"{name}_"
+        choice = unique(name, self._taken, self._locals, tried=self._tried_locals)
+        self._locals.add(choice)
+        self._all_locals.add(choice)
+        return choice
+
+    # -------------------------------------------------------------- what a kernel computes
+
+    def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
+        raise NotImplementedError
+
+    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
+        """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
+        raise NotImplementedError
+
+
+def kind_of(node: Node) -> tuple[str, Any]:
+    """What two nodes have in common that differ in their indices only."""
+    return node.op, node.data if node.op in ("call", "compare") else None

@@ -1,0 +1,378 @@
+"""Whole tensors as a list of definitions: each an array, by a library call or entry by entry.
+
+What is computed entry by entry is written in index notation over the arrays defined before, and
+lowered as what a user writes in index notation is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import sympy
+
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.lower.contract import in_pairs
+from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.exponentials import finite
+from sympy_tensordiff.codegen.lower.materialise import (
+    arrays_of,
+    determinant,
+    direction_place,
+    factorized,
+    is_positive,
+    is_product,
+    solved_place,
+)
+from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.recognition import ORDERED, recognise
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An array of a program: what it holds, in index notation, or the library call that fills it.
+
+    ``array`` stands for it in the index notation of the definitions behind it.
+    """
+
+    name: str
+    array: Node
+    entries: Node | None = None
+    step: Step | None = None
+
+
+def define_arrays(
+    graph: Graph,
+    roots: Sequence[Node],
+    results: Sequence[str],
+    arrays: Mapping[str, str],
+    taken: Container[str],
+    hints: Hints,
+) -> list[Definition]:
+    """The definitions of all arrays that ``roots`` need, in an order in which they can be computed.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    results : sequence of str
+        Their names.
+    arrays : mapping
+        Names of the tensor arguments by the names of the tensors.
+    taken : container of str
+        Further names that no array may have.
+    hints : Hints
+        About how long axes are.
+    """
+    if not any(root.whole for root in roots):
+        return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
+    pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
+    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken).found, taken)
+
+
+def _array(graph: Graph, name: str, node: Node) -> Node:
+    # No tensor of a user's is called so: names are cut at blanks there.
+    return graph.tensor(f"array {name}", node.shape)
+
+
+def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
+    """The arrays that are what a library gives, but for a factor and the order of axes, if nothing else uses that."""
+    uses = Counter(roots)
+    for part in reachable(*roots):
+        uses.update(part.args)
+    found = {}
+    for node in arrays:
+        if is_view(node) and node.args and uses[node.args[0]] == 1:
+            (value,) = node.args
+            labels, output = node.data.inputs[0], node.data.output
+            permuted = len(set(labels)) == len(labels) == len(output) == len(set(output))
+            if permuted and (is_product(value) or value.op in ("inv", "cof")):
+                found[node] = value
+    return found
+
+
+class _Definitions:
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Node],
+        results: Sequence[str],
+        arguments: Mapping[str, str],
+        taken: Container[str],
+    ) -> None:
+        self.graph = graph
+        self.arguments = arguments
+        self.names: dict[Node, str] = {}
+        for root, name in zip(roots, results, strict=True):
+            if root.op != "tensor":
+                self.names.setdefault(root, name)
+        arrays = arrays_of(roots)
+        self.moved = _moved(roots, arrays)
+        ordered = sorted(arrays.difference(self.moved.values()), key=lambda node: node.id)
+        used = set(results)
+        tried: dict[str, int] = {}
+        for node in ordered:
+            if node not in self.names:
+                self.names[node] = unique(graph.labels.get(node, "t"), taken, used, tried=tried)
+                used.add(self.names[node])
+        # Those defined so far: entries that are written out may hold what an array behind them holds, too.
+        self.arrays: dict[Node, Node] = {}
+        self.done: dict[Node, Node] = {}
+        self.found: list[Definition] = []
+        self.factors: dict[Node, str] = {}
+        needed = Counter(filter(None, map(self.factorized, ordered)))
+        for node in ordered:
+            matrix = self.factorized(node)
+            if matrix is not None and matrix not in self.factors:
+                positive = is_positive(graph, matrix)
+                if positive or needed[matrix] > 1:
+                    name = self.factors[matrix] = unique("factors", taken, used)
+                    used.add(name)
+                    kind = 2 if positive else 1 if graph.symmetric.get(matrix) else 0
+                    *batch, length, _ = matrix.shape
+                    array = graph.tensor(f"array {name}", (*batch, length + 1, length))
+                    step = Apply(name, "factors", self.name(matrix), (kind,))
+                    self.found.append(Definition(name, array, step=step))
+            self.found.append(self.definition(node))
+            self.arrays[node] = self.found[-1].array
+        for root, name in zip(roots, results, strict=True):
+            if self.names.get(root) != name:  # a variable, or a result that is there twice
+                self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
+
+    def factorized(self, node: Node) -> Node | None:
+        """The matrix of which an array needs triangular factors."""
+        value = self.moved.get(node, node)
+        return None if self.solved_place(value) is None and is_product(value) else factorized(value)
+
+    def solved_place(self, node: Node) -> int | None:
+        """As `solved_place`, but for many matrices with inverses that are arrays: a product is one call for all."""
+        place = solved_place(node)
+        many = place is not None and node.args[place] in self.names and len(node.args[place].shape) > 2
+        return None if many else place
+
+    def definition(self, node: Node) -> Definition:
+        name = self.names[node]
+        array = _array(self.graph, name, node)
+        if node.op == "lse":  # see `_with_shares`
+            tensor = self.arrays.get(node.args[0], node.args[0])
+            return Definition(name, array, self.graph.logsumexp(node.data, tensor))
+        step = self.moved_step(node, name) if node in self.moved else self.step(node, name)
+        if step is not None:
+            return Definition(name, array, step=step)
+        return Definition(name, array, trampoline(self.entries(node)))
+
+    # -------------------------------------------------------------- library calls
+
+    def step(self, node: Node, name: str) -> Product | Apply | None:
+        """The library call that computes a node; None where loops do."""
+        if (found := determinant(node)) is not None:
+            return self.of_factors(name, found[0], found[1])
+        match node.op:
+            case "inv":
+                return self.of_factors(name, "inv", node.args[0])
+            case "cof" if node.data:
+                return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
+            case "cof":
+                return self.of_factors(name, "det", node.args[0])
+        return self.product(node, name) if is_product(node) else None
+
+    def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
+        """A function of a matrix, of its factors where they are computed."""
+        if matrix in self.factors:
+            return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
+        return Apply(name, function, self.name(matrix))
+
+    def product(self, node: Node, name: str) -> Product:
+        if (place := direction_place(node)) is not None:
+            return self.cofactor_tangent(node, place, name)
+        place = self.solved_place(node)
+        if place is None:
+            left, right = (
+                Operand(self.name(arg), labels) for arg, labels in zip(node.args, node.data.inputs, strict=True)
+            )
+            return Contraction(name, node.data.output, left, right)
+        inverted, labels = node.args[place].args[0], node.data.inputs[place]
+        own = self.name(inverted)
+        matrix = Operand(self.factors.get(inverted, own), labels)
+        right = Operand(self.name(node.args[1 - place]), node.data.inputs[1 - place])
+        return Solve(name, node.data.output, matrix, right, factored=own if inverted in self.factors else "")
+
+    def cofactor_tangent(self, node: Node, place: int, name: str) -> CofactorTangent:
+        """The derivative of cofactors in the direction of the operand at ``place``."""
+        axes, labels = node.data.inputs[1 - place], node.data.inputs[place]
+        pair, rest = (axes[:2], axes[2:]) if set(axes[2:]) == set(node.data.output) else (axes[2:], axes[:2])
+        direction = tuple([rest[pair.index(label)] for label in labels])
+        matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
+        return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
+
+    def moved_step(self, node: Node, name: str) -> Product | Apply:
+        """The library call that fills an array with its axes in another order, and with a factor."""
+        step = self.step(self.moved[node], name)
+        assert step is not None
+        coefficient, inputs, output, _ = node.data
+        given = range(len(output)) if isinstance(step, Apply) else step.output
+        places = dict(zip(inputs[0], given, strict=True))
+        order = tuple([places[label] for label in output])
+        if isinstance(step, Apply):
+            return replace(step, axes=order if order != tuple(given) else (), factor=coefficient)
+        return replace(step, output=order, factor=coefficient)
+
+    def name(self, node: Node) -> str:
+        """The array that holds an operand."""
+        return self.arguments[node.data[0]] if node.op == "tensor" else self.names[node]
+
+    # -------------------------------------------------------------- index notation
+
+    def entries(self, node: Node) -> Recursion[Node]:
+        """A node in index notation, itself a scalar or a comprehension."""
+        graph = self.graph
+        if node.op == "comprehension" or not (node.shape or node.op == "ein"):
+            scalar: Node = yield self.written(node)
+            return scalar
+        axes = [graph.fresh(f"i{n}") for n in range(len(node.shape))]
+        body = yield self.scalar(entry(graph, node, [Affine.variable(v) for v in axes]))
+        return graph.comprehension(axes, node.shape, body) if axes else body
+
+    def scalar(self, node: Node) -> Recursion[Node]:
+        """A scalar, or a comprehension, with all whole tensors read from arrays or written out."""
+        if node in self.arrays:
+            array = self.arrays[node]
+            return array if node.shape else self.graph.read(array, ())
+        if node not in self.done:
+            self.done[node] = yield self.written(node)
+        return self.done[node]
+
+    def written(self, node: Node) -> Recursion[Node]:
+        """A scalar, or a comprehension, written with what it is computed from, though it may be an array itself."""
+        if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
+            tensor = node.args[0]
+            if tensor in self.arrays:
+                return self.graph.read(self.arrays[tensor], node.data)
+            result: Node = yield self.scalar(entry(self.graph, tensor, node.data))
+        elif node.op == "ein":
+            result = yield self.scalar(entry(self.graph, node, ()))
+        else:
+            result = yield self.inside(node)
+        return result
+
+    def inside(self, node: Node) -> Recursion[Node]:
+        """A node over other arguments; what is written out in a binder meets no variable that is bound there."""
+        graph = self.graph
+        if node.op in BINDERS and node.whole:
+            variables, rows, body = graph.open(node)
+            body = yield self.scalar(body)
+            if node.op in RANGED:
+                return graph.reduce(node.op, variables, rows, body)
+            return graph.comprehension(variables, node.data, body)
+        args = []
+        for arg in node.args:
+            args.append((yield self.scalar(arg)))
+        return graph.with_args(node, args)
+
+
+# ---------------------------------------------------------------------------- logarithms of sums of exponentials
+# ``t[i] = log(sum_j exp(z[i, j]))`` is ``shift[i] + log(total[i])`` with ``power[i, j] = exp(z[i, j] - shift[i])``,
+# ``total[i] = sum_j power[i, j]`` and the greatest entry of a row as its shift, or 0 where that is infinite. What other
+# arrays need as ``exp(z[i, j] - t[i])``, a softmax, is ``power[i, j]/total[i]``: one exponential for both, and the
+# shares sum to 1 however large the entries are, for the rounding of ``t`` has no part in them.
+
+
+def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
+    """The definitions, those of logarithms and of what needs their shares in index notation."""
+    rest, found = list(definitions), list[Definition]()
+    names = {definition.name for definition in definitions}
+    while rest:
+        first = rest.pop(0)
+        if first.entries is None or first.entries.op != "lse":
+            found.append(first)
+            continue
+        work = _Logarithm(graph, first, taken, names)
+        shared = {id(one): new for one in rest if (new := work.with_shares(one.entries)) is not one.entries}
+        rest = [replace(one, entries=shared.get(id(one), one.entries)) for one in rest]
+        found += work.definitions(bool(shared))
+    return found
+
+
+class _Logarithm:
+    """The arrays in the place of one logarithm of sums of exponentials; ``names`` gets theirs."""
+
+    def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
+        assert definition.entries is not None
+        self.graph, self.definition = graph, definition
+        (self.tensor,), self.summed = definition.entries.args, definition.entries.data
+        self.axes = [graph.fresh(f"i{n}") for n in range(len(self.tensor.shape))]
+        self.arrays: dict[str, Node] = {}
+        for what in ("shift", "power", "total", "share"):
+            name = unique(f"{definition.name}_{what}", taken, names)
+            names.add(name)
+            shape = self.tensor.shape if what == "power" else self.outer(self.tensor.shape)
+            self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
+
+    def outer(self, items: Sequence[T]) -> list[T]:
+        """What belongs to the axes that are not summed."""
+        return [item for axis, item in enumerate(items) if axis not in self.summed]
+
+    def with_shares(self, entries: Node | None) -> Node | None:
+        """Entries with shares in the place of exponentials of what the logarithm has been subtracted from."""
+        if entries is None or self.definition.array not in (parts := reachable(entries)):
+            return entries
+        done: dict[Node, Node] = {}
+        for node in parts:
+            index = self.index(node)
+            new = self.graph.with_args(node, [done[arg] for arg in node.args])
+            done[node] = (
+                new if index is None else self.graph.mul([self.read("power", index), self.read("share", index)])
+            )
+        return done[entries]
+
+    def index(self, node: Node) -> Sequence[Affine] | None:
+        """The index of the entry of which a node is the exponential, less the logarithm; None for other nodes."""
+        if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
+            return None
+        terms = node.args[0].args
+        for own, other in (terms, terms[::-1]) if len(terms) == 2 else ():
+            if own.op == "read" and own.args[0] is self.tensor:
+                logarithm = self.graph.read(self.definition.array, self.outer(own.data))
+                if other is self.graph.neg(logarithm):
+                    index: Sequence[Affine] = own.data
+                    return index
+        return None
+
+    def read(self, what: str, index: Sequence[Affine]) -> Node:
+        return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
+
+    def definitions(self, is_shared: bool) -> Iterator[Definition]:
+        """The arrays of the logarithm, with its shares where these are wanted."""
+        graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
+        inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
+        rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])
+        entry = graph.read(self.tensor, index)
+        yield self.defined("shift", finite(graph, graph.reduce("max", inner, rows, entry)))
+        power = graph.call(sympy.exp, (graph.add((entry, graph.neg(self.read("shift", index)))),))
+        if is_shared:
+            yield self.defined("power", power)
+            power = self.read("power", index)
+        yield self.defined("total", graph.sum(inner, rows, power))
+        total = self.read("total", index)
+        if is_shared:
+            yield self.defined("share", graph.pow(total, graph.const(-1)))
+        value = graph.add((graph.call(sympy.log, (total,)), self.read("shift", index)))
+        yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
+
+    def defined(self, what: str, value: Node) -> Definition:
+        array = self.arrays[what]
+        axes = self.axes if what == "power" else self.outer(self.axes)
+        return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))
+
+    def comprehension(self, value: Node, axes: Sequence[int]) -> Node:
+        extents = [self.tensor.shape[self.axes.index(axis)] for axis in axes]
+        return self.graph.comprehension(axes, extents, value) if axes else value

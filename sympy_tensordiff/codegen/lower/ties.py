@@ -1,0 +1,286 @@
+"""Values that are compared with the greatest or the least of them are computed once.
+
+``b(p) == max_k b(k)`` chooses where the derivative of a maximum goes. It holds for floating point numbers if both
+sides are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may differ in its last bit, as vectors or
+with products fused into additions. So the values get an array, which all comparisons with their maximum, and the
+maximum itself, read; also where no other temporaries are wanted. What is read as it is, or rounded once, is the same
+number everywhere and needs none. Of values that conditions choose, each one has its own array: a comparison may hold
+one of them alone, where the conditions are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+
+from sympy_tensordiff.codegen.lower.kept import Keeper, Kept
+from sympy_tensordiff.codegen.lower.lower import Lowering
+from sympy_tensordiff.codegen.lower.plan import Candidate
+from sympy_tensordiff.codegen.lower.tensors import Definition
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.simplify.cases import cases_of
+
+Rows = tuple[Row, ...]
+
+
+def with_kept_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions, and in front of those that need them the arrays of values that are compared with a maximum."""
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    work = _Ties(graph, lowering)
+    for entry in entries:
+        work.collect(entry)
+    if not work.kept:
+        return list(definitions)
+    found: list[Definition] = []
+    for definition in definitions:
+        if definition.entries is None:
+            found.append(definition)
+            continue
+        new = trampoline(work.replaced(definition.entries))
+        found += work.needed([new])
+        found.append(Definition(definition.name, definition.array, new))
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """A rounded part of one ``case`` of the values of a maximum; ``candidate`` says how it depends on the indices."""
+
+    case: int
+    node: Node
+    candidate: Candidate
+    kept: Kept
+
+
+class _Ties(Keeper):
+    def __init__(self, graph: Graph, lowering: Lowering) -> None:
+        super().__init__(graph, lowering)
+        self.parts: dict[Node, list[Part]] = {}
+        self.cases: dict[Node, list[tuple[Rows, Node]]] = {}
+        self.done: dict[tuple[Node, Rows], Node] = {}
+        self.defined: set[Node] = set()
+
+    # -------------------------------------------------------------- what is kept
+
+    def collect(self, root: Node) -> None:
+        """Arrays for the values of all maxima that something is compared with."""
+        stack, seen, compared = [root], {root}, dict[Node, None]()
+        while stack:
+            node = stack.pop()
+            compared.update((extremum, None) for _, extremum in _comparisons(node))
+            new = [part for part in ((self.open(node)[2],) if node.op in BINDERS else node.args) if part not in seen]
+            seen.update(new)
+            stack += new
+        for extremum in compared:
+            self.parts_of(extremum)
+
+    def parts_of(self, extremum: Node) -> list[Part]:
+        """What the values of a maximum are chosen from, with an array for each part that is rounded."""
+        if extremum not in self.parts:
+            variables, rows, body = self.open(extremum)
+            self.cases[extremum] = cases = cases_of(self.graph, body)
+            parts = [
+                (n, part, around + more)
+                for n, (around, case) in enumerate(cases)
+                for part, more in rounded_parts(case, self.lowering.outside)
+            ]
+            several = Counter(part for _, part, _ in parts)
+            self.parts[extremum] = []
+            for number, part, around in parts:
+                # What is needed in several cases has one array for all of them.
+                found = self.candidate(part, variables, (*rows, *around) if several[part] == 1 else rows)
+                # The array may be that of another maximum, over its indices.
+                self.parts[extremum].append(Part(number, part, found, replace(self.keep(found), candidate=found)))
+        return self.parts[extremum]
+
+    # -------------------------------------------------------------- what reads it
+
+    def replaced(self, node: Node, known: Rows = ()) -> Recursion[Node]:
+        """A node where some rows are ``known``, with reads of the arrays in place of the values."""
+        key = node, known = node, _linked(known, node.free)
+        if key not in self.done:
+            self.done[key] = yield self._replaced(node, known)
+        return self.done[key]
+
+    def _replaced(self, node: Node, known: Rows) -> Recursion[Node]:
+        graph = self.graph
+        if node.op in BINDERS:
+            variables, rows, body = self.open(node)
+            known += rows
+            if node.op in EXTREMA and self.parts.get(node):
+                new = self.with_entries(node)
+            else:
+                new = yield self.replaced(body, known)
+            if node.op == "comprehension":
+                return node if new is body else graph.comprehension(variables, node.data, new)
+            return node if new is body else graph.reduce(node.op, variables, rows, new)
+        if node.op == "guard":
+            known += node.data
+        args = []
+        for arg in node.args:
+            args.append((yield self.replaced(arg, known)))
+        for position, extremum in _comparisons(node):
+            args[position] = self.compared(extremum, node.args[position], known) or args[position]
+        return graph.with_args(node, args)
+
+    def compared(self, extremum: Node, value: Node, known: Rows) -> Node | None:
+        """A value with the entries of arrays in place of its rounded parts; None where they are none of a maximum."""
+        # What a maximum is an argument of is no value of its range.
+        parts = self.parts_of(extremum) if extremum not in reachable(value) else []
+        arrays = list({part.kept.tensor: part.kept for part in parts}.values())
+        whole = self.entry(arrays, value, known)
+        entries = {}
+        for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():
+            found = self.entry(arrays, part, known)
+            if found is not None:
+                entries[part] = found
+            elif any(may_equal(part, other.node) for other in parts):
+                raise UnsupportedError(
+                    "a kernel cannot determine which value attains the maximum or minimum: write the values as a "
+                    "TensorComprehension of their own"
+                )
+        return rebuilt(self.graph, value, entries) if entries else whole
+
+    def with_entries(self, extremum: Node) -> Node:
+        """The values of a maximum with the entries of arrays in place of their rounded parts."""
+        terms = []
+        for number, (rows, case) in enumerate(self.cases[extremum]):
+            own = [part for part in self.parts[extremum] if part.case == number]
+            new = {part.node: self.read(part.kept, part.candidate.forms) for part in own}
+            terms.append(self.graph.guard(rows, rebuilt(self.graph, case, new)))
+        return self.graph.add(terms)
+
+    # -------------------------------------------------------------- how it is filled
+
+    def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
+        """The definitions of the arrays that ``roots`` read and that have not been defined yet, inner ones first."""
+        read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
+        for kept in self.kept.values():
+            if kept.tensor not in read or kept.tensor in self.defined:
+                continue
+            self.defined.add(kept.tensor)
+            graph, candidate = self.graph, kept.candidate
+            axes = [graph.fresh(f"i{n}") for n in range(len(kept.lows))]
+            shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, kept.lows, strict=True)}
+            body = trampoline(self.replaced(candidate.node))
+            body = graph.guard([row.substitute(shift) for row in candidate.rows], graph.substitute(body, shift))
+            entries = graph.comprehension(axes, kept.tensor.shape, body) if axes else body
+            yield from self.needed([entries])
+            yield Definition(self.lowering.arrays[kept.tensor.data[0]], kept.tensor, entries)
+
+
+def _linked(rows: Rows, variables: frozenset[int]) -> Rows:
+    """The rows that say something of the variables, by themselves or together."""
+    linked, waiting = set(variables), list(rows)
+    while found := [row for row in waiting if not row.form.atoms().isdisjoint(linked)]:
+        linked.update(*(row.form.atoms() for row in found))
+        waiting = [row for row in waiting if row not in found]
+    return tuple(row for row in rows if row not in waiting)
+
+
+def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
+    """Where something stands that is compared with a maximum or a minimum, and which."""
+    if node.op == "compare" and node.data in ("eq", "ne"):
+        for position, other in enumerate(reversed(node.args)):
+            if other.op in EXTREMA:
+                yield position, other
+
+
+# ---------------------------------------------------------------------------- parts that are rounded
+# Which parts of a value may be other numbers where they are computed again, and values put together of such parts.
+
+
+EXTREMA = frozenset({"max", "min"})
+_EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sympy.ceiling})
+
+
+def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
+    """The parts of a value, one of which it is, that may be other numbers elsewhere, and the conditions around them."""
+    stack: list[tuple[Node, Rows]] = [(node, ())]
+    seen = set()
+    while stack:
+        part, rows = stack.pop()
+        if (part, rows) in seen or _is_exact(part, closed, 1):
+            continue
+        seen.add((part, rows))
+        choices = _choices(part, closed)
+        if choices:
+            stack += [(choice, rows + part.data if part.op == "guard" else rows) for choice in reversed(choices)]
+        else:
+            yield part, rows
+
+
+def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
+    """The values, one of which or whose negative a node is; none where it is computed from several."""
+    match node.op:
+        case "guard":
+            return node.args
+        case "select":
+            return node.args[1:] if _is_exact(node.args[0], closed, 1) else ()
+        case "add":
+            return node.args if _most_terms(node) == 1 else ()
+        case "mul":
+            return node.args[1:] if len(node.args) == 2 and node.args[0].data == -1 else ()
+    return ()
+
+
+def rebuilt(graph: Graph, node: Node, new: Mapping[Node, Node]) -> Node:
+    """A value with ``new`` parts in place of some that it is chosen from."""
+    done = dict(new)
+    for part in reachable(node):
+        if part not in done and not done.keys().isdisjoint(part.args):
+            done[part] = graph.with_args(part, [done.get(arg, arg) for arg in part.args])
+    return done.get(node, node)
+
+
+def may_equal(value: Node, other: Node) -> bool:
+    """Whether a value may be another one, in another form."""
+    if value.op in EXTREMA and other.op not in EXTREMA:
+        return False
+    own, others = _tensors(value), _tensors(other)
+    chosen = any(part.op in ("guard", "select") for part in reachable(other))
+    return bool(own) and (own <= others if chosen else own == others)
+
+
+def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
+    """Whether a value is the same number wherever it is computed: it is rounded no more than so many times."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if part.op == "add":
+            roundings -= _most_terms(part) - 1
+        elif part.op == "mul":
+            roundings -= len(part.args) - 1 - (part.args[0].op == "const" and part.args[0].data in (1, -1))
+        known = part.op == "read" and (part.args[0].op == "tensor" or part.args[0].free <= closed)
+        if known or part.op in ("const", "scalar", "index"):
+            continue
+        plain = part.op in ("add", "mul", "guard", "select", "compare", "and", "or", "not", *EXTREMA)
+        if roundings < 0 or not (plain or (part.op == "call" and part.data in _EXACT)):
+            return False
+        stack += part.args
+    return True
+
+
+def _most_terms(total: Node) -> int:
+    """How many terms of an addition may differ from 0 at once: no more than one of guards that exclude each other."""
+    groups: list[list[Rows]] = []
+    for term in total.args:
+        rows = term.data if term.op == "guard" else ()
+        for group in groups:
+            if all(is_empty((*rows, *other)) for other in group):
+                group.append(rows)
+                break
+        else:
+            groups.append([rows])
+    return len(groups)
+
+
+def _tensors(node: Node) -> set[Node]:
+    return {part for part in reachable(node) if part.op == "tensor"}

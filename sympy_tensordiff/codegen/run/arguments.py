@@ -1,0 +1,388 @@
+"""The arguments of a call: checked, converted, and the sizes read off them.
+
+Every refusal names the argument by the user's own label and shows the offending value.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sympy_tensordiff.codegen.ir.loops import Argument, Check, DataCheck, Program
+from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty, solve_sizes
+from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.integer.products import factors_in
+
+_REFUSED_FLOATS = {
+    "e": "has too little range for sums; pass it as float32",
+    "g": "is not supported by compiled kernels; pass it as float64",
+}
+"""Reasons by the character of the dtype, of float16 and of the platform's long double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Arguments that fit: what the driver takes, and shapes and dtype of the results."""
+
+    values: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: np.dtype[Any]
+    suspects: tuple[DataCheck, ...]
+    """The checks of data that the extremes of the data do not settle."""
+
+
+class ArgumentChecker:
+    """Checks and converts the arguments of one program.
+
+    Parameters
+    ----------
+    program : Program
+    may_be_empty : bool
+        Whether `EmptyAxes` is raised where a symbolic extent is 0; else it is refused.
+    """
+
+    def __init__(self, program: Program, may_be_empty: bool = False) -> None:
+        self.program = program
+        self.may_be_empty = may_be_empty
+        self.arguments = program.arguments
+        self.solved = solve_sizes(program.arguments)
+        self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
+
+    def prepare(self, values: Sequence[Any]) -> Prepared:
+        """Check ``values`` and convert them to what the driver takes."""
+        if len(values) != len(self.arguments):
+            expected = ", ".join(a.label for a in self.arguments)
+            needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"
+            raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
+        read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
+        shapes, sizes = self._result_shapes(read)
+        real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
+        dtype = result_dtype(real)
+        converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
+        for argument, value in zip(self.arguments, converted, strict=True):
+            if argument.symmetric and isinstance(value, np.ndarray):
+                refuse_asymmetric(f"argument {argument.label}", value)
+        return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
+
+    def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
+        """The checks of data whose violation the least and the greatest entries allow.
+
+        Data outside of the range that is known of them are refused.
+        """
+        checks = self.program.data_checks
+        values = dict(sizes)
+        for argument, value in zip(self.arguments, read, strict=True):
+            if argument.dtype == "integer" and value.size and (checks or argument.below is not None):
+                values[f"least {argument.name}"] = least = int(value.min())
+                values[f"greatest {argument.name}"] = greatest = int(value.max())
+                length = greatest + 1 if argument.below is None else argument.below.evaluate(sizes)
+                if greatest >= length or (least < 0 and argument.below is not None):
+                    place = tuple(np.argwhere((value < 0) | (value >= length))[0].tolist())
+                    raise outside_range(said_of(argument.label, value, place), argument.selects, length)
+        return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
+
+    def known_sizes(self) -> dict[str, int]:
+        """The sizes of the last call."""
+        return self._last[2] if self._last else {}
+
+    def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
+        """The shapes of the results, and the sizes; those of the last call need not be checked again."""
+        key = tuple(
+            [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
+        )
+        last = self._last
+        if last is None or last[0] != key:
+            sizes = self.sizes(read)
+            shapes = tuple(tuple(form.evaluate(sizes) for form in output.shape) for output in self.program.outputs)
+            last = self._last = key, shapes, sizes
+        return last[1:]
+
+    def sizes(self, read: Sequence[Any]) -> dict[str, int]:
+        """All sizes of a call, with every axis compared to its extent and every check made."""
+        values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
+        given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
+        origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
+        least = 0 if self.may_be_empty else 1
+        if not self.may_be_empty:
+            refuse_empty(self.arguments, given)
+        for solved in self.solved:
+            values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values, least)
+            origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
+        for name in factors_in(form for argument in self.arguments for form in argument.shape):
+            if values[name] < least:
+                raise ArgumentError(
+                    f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
+                )
+        _make(self.program.granted, ArgumentError, values, origin)
+        for argument in self.arguments:
+            if argument.shape:
+                self._compare(argument, given[argument.name].shape, values, origin)
+        for output in self.program.outputs:
+            for axis, form in enumerate(output.shape):
+                if form.evaluate(values) < least and form.terms:
+                    name = "the result" if output.name == "result" else f"the result {output.name}"
+                    raise ArgumentError(
+                        f"{name} would have length {form.evaluate(values)} on axis {axis}, "
+                        f"which is {form} ({_known(form.atoms(), values, origin)}); a length is not negative"
+                    )
+        self._check_extents(values, origin)
+        for size in self.program.sizes:
+            candidates = [form.evaluate(values) for form in size.lows or size.highs]
+            values[size.name] = max(candidates) if size.lows else min(candidates)
+        _make(self.program.checks, OutOfShapeError, values, origin)
+        return values
+
+    def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
+        """Refuse a tensor in the expression that would have less entries than none; say where it has none."""
+        lengths = {form: form.evaluate(values) for form in self.program.extents}
+        for form, length in lengths.items():
+            if length < 0 or not (length or self.may_be_empty):
+                told = _known(form.atoms(), values, origin)
+                raise OutOfShapeError(
+                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({told})"
+                )
+        if empty := [form for form, length in lengths.items() if not length]:
+            raise EmptyAxes(empty, values)
+
+    def _compare(
+        self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
+    ) -> None:
+        for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
+            expected = form.evaluate(values)
+            if expected != length:
+                reason = f", which is {form} with {_known(form.atoms(), values, origin)}" if form.terms else ""
+                raise ArgumentError(
+                    f"argument {argument.label} has length {length} on axis {axis}, expected {expected}{reason}"
+                )
+
+
+_SEARCH_LIMIT = 20_000
+
+_MOST_DATA = 2**40
+"""Data are no larger than this, so that the kernels can compute with them."""
+
+
+def _make(
+    checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
+) -> None:
+    """Raise the error of the first check that fails."""
+    for check in checks:
+        if all(row.holds(values) for row in check.violation) and _happens(check, values):
+            names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
+            raise error(f"{check.message} ({_known(names, values, origin)})")
+
+
+def _happens(check: Check, values: dict[str, int]) -> bool:
+    """Whether the integers allow what the rows of a check fear; a search that takes too long counts as yes."""
+    if not check.points:
+        return True
+    sizes = {name: Affine.of(value) for name, value in values.items()}
+    rows = [row.substitute(sizes) for row in check.points]
+    try:
+        return find_point(rows, sorted({v for row in rows for v in row.form.atoms()}), _SEARCH_LIMIT) is not None
+    except ValueError:
+        return True
+
+
+def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
+
+
+def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
+    coefficient, rest = (part.evaluate(values) for part in solved.parts)
+    rest = length - rest
+    if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
+        raise ArgumentError(
+            f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "
+            f"which is not {solved.form} for any {'positive ' * least}integer {solved.name}"
+        )
+    return value
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def _read_array(argument: Argument, value: Any) -> Any:
+    array = value if isinstance(value, DeviceArray) else as_array(argument, value)
+    check_dtype(argument, array.dtype)
+    if array.ndim != len(argument.shape):
+        raise ArgumentError(
+            f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
+        )
+    return array
+
+
+def as_array(argument: Argument, value: Any) -> NDArray[Any]:
+    """A value as a NumPy array; what would lose something is refused."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
+    try:
+        return np.asarray(value)
+    except MemoryError:
+        raise
+    except Exception as error:  # of the library whose the value is
+        if getattr(value, "requires_grad", False):
+            raise ArgumentTypeError(
+                f"argument {argument.label} requires a gradient, which no kernel carries on: pass it with .detach(), "
+                "or make the function with td.torch_function"
+            ) from None
+        raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
+
+
+def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
+    """Raise where an argument has no real numbers, or no integers where it selects entries."""
+    if argument.dtype == "integer" and dtype.kind not in "iu":
+        wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
+        raise ArgumentTypeError(
+            f"argument {argument.label} has dtype {dtype}, but selects entries: integers are needed; {wayout}"
+        )
+    if dtype.kind not in "biuf":
+        raise ArgumentTypeError(
+            f"argument {argument.label} has dtype {dtype}; real numbers (float64, float32, integers) are needed"
+        )
+    reason = _REFUSED_FLOATS.get(dtype.char)
+    if reason:
+        raise ArgumentTypeError(f"argument {argument.label} has dtype {dtype}, which {reason}")
+
+
+def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
+    """An array of integers of any type as one of indices."""
+    array: NDArray[Any] = _read_array(argument, value)
+    is_compared = argument.below is not None and array.dtype == np.int64
+    if (
+        array.size
+        and not is_compared
+        and array.dtype.itemsize == 8
+        and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA)
+    ):
+        worst = max(int(array.max()), -int(array.min()), key=abs)
+        raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")
+    return array.astype(np.int64, order="C", copy=False)
+
+
+def _read_scalar(argument: Argument, value: Any) -> Any:
+    """A Python number stays one: it is weak in NumPy's promotion."""
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        return _finite_double(argument, value)
+    if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
+        return _finite_double(argument, value)
+    array = as_array(argument, value)
+    check_dtype(argument, array.dtype)
+    if array.ndim:
+        raise ArgumentError(f"argument {argument.label} has shape {array.shape}, a single real number is needed")
+    return array
+
+
+def _finite_double(argument: Argument, value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ArgumentError(f"argument {argument.label} is {value}, which no float64 can hold") from None
+
+
+def _read_integer(argument: Argument, value: Any) -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            integer = operator.index(value)
+        except TypeError:
+            integer = None
+        if integer is not None:
+            if abs(integer) >= 2**62:
+                raise ArgumentError(f"argument {argument.label} is {integer}, too large for an index")
+            return integer
+    raise ArgumentTypeError(f"argument {argument.label} is {value!r} ({type(value).__name__}), an integer is needed")
+
+
+def _read(argument: Argument, value: Any) -> Any:
+    if argument.kind == "integer":
+        return _read_integer(argument, value)
+    if argument.dtype == "integer":
+        return _read_data(argument, value)
+    is_array = bool(argument.shape) or isinstance(value, DeviceArray)
+    return _read_array(argument, value) if is_array else _read_scalar(argument, value)
+
+
+# ---------------------------------------------------------------------------- converting
+
+
+def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
+    """Raise unless a matrix equals its transpose, but for the root of the precision times its greatest entry."""
+    gap = np.abs(matrix - matrix.T)
+    tolerance = np.sqrt(np.finfo(matrix.dtype).eps) * np.max(np.abs(matrix), initial=0)
+    if not (gap > tolerance).any():  # nan is for the functions that meet it
+        return
+    i, j = sorted(map(int, np.unravel_index(int(np.nanargmax(gap)), gap.shape)))
+    raise ArgumentError(
+        f"{name} is declared symmetric, but its entries [{i}, {j}] and [{j}, {i}] are {matrix[i, j]:.6g} and "
+        f"{matrix[j, i]:.6g}: pass (S + S.T)/2 of it, or declare it without symmetric=True"
+    )
+
+
+def said_of(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
+    """What a message says of an entry of data."""
+    return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
+
+
+def outside_range(cause: str, selects: str, length: int) -> DataIndexError:
+    """The error where data lead out of an axis, or of their own range, of a length."""
+    return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
+
+
+def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:
+    """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
+    strong = [
+        v.dtype if v.dtype.kind == "f" else np.dtype(np.float64)
+        for v in values
+        if isinstance(v, np.ndarray | DeviceArray)
+    ]
+    # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
+    return np.dtype(np.result_type(*strong).type if strong else np.float64)
+
+
+def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
+    """What the driver takes: C-ordered aligned arrays and scalars of the result's dtype, ints.
+
+    Other memory orders are copied: the copy costs less than one more specialisation of every kernel.
+    """
+    if argument.kind == "integer":
+        return value
+    if isinstance(value, DeviceArray):
+        return check_as_it_is(f"argument {argument.label}", value, dtype)
+    if argument.dtype == "integer":
+        return unlocked(value) if argument.shape else int(value)
+    if argument.kind == "scalar" or not argument.shape:
+        return dtype.type(value)
+    array = np.asarray(value, dtype=dtype, order="C")
+    return unlocked(array if array.flags.aligned else array.copy())
+
+
+COPIED = 2**15
+"""An array of so many bytes is copied in less time than an alias of it is made."""
+
+
+def unlocked(array: NDArray[Any]) -> NDArray[Any]:
+    """An array with the same entries that can be written, which no kernel does to its arguments.
+
+    Numba would compile once more for each combination of arrays that are read-only.
+    """
+    if array.flags.writeable:
+        return array
+    return array.copy() if array.nbytes <= COPIED else np.asarray(_Alias(array))
+
+
+class _Alias:
+    """Shows the memory of an array as memory that can be written."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}

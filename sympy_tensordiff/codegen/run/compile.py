@@ -1,0 +1,380 @@
+"""A `Program` becomes a callable."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import NOWHERE, DataCheck, Program
+from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
+from sympy_tensordiff.codegen.ir.walk import externals
+from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
+from sympy_tensordiff.codegen.run.cache import code_versions, load_source, seal
+from sympy_tensordiff.codegen.run.described import driver_lines, plan_text
+from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
+from sympy_tensordiff.codegen.run.device_call import DeviceCalls, explained, require_device
+from sympy_tensordiff.codegen.run.held import Held, forget, hold, noticed, undivided
+from sympy_tensordiff.codegen.run.recent import Recent, Runs, remember
+from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
+from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
+from sympy_tensordiff.codegen.run.threads import (
+    blockable,
+    guarded,
+    has_compiled_products,
+    large_steps,
+    large_work,
+)
+from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotPositiveDefiniteError, SingularMatrixError
+
+_PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
+BACKENDS = tuple(_PRINTERS)
+
+
+_EXACT = 2**24
+"""Places up to this one are numbers of float32."""
+
+
+def print_source(program: Program, backend: str, parallel: bool | None = None) -> str:
+    """The text of the module for ``backend``; nothing but this package is needed."""
+    bounded = _checked(program, backend, parallel)
+    return _printed(bounded, backend, blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset())
+
+
+def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
+    """The program that is printed."""
+    if backend == "c":
+        raise ArgumentError("backend='c' is for text only: write it with td.generate_code, and compile it")
+    if not isinstance(backend, str) or backend not in _PRINTERS:
+        known = ", ".join(map(repr, BACKENDS))
+        raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' for text")
+    if parallel is not None and not isinstance(parallel, bool):
+        raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
+    if parallel and backend != "numba":
+        raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
+    check_determined(program)
+    if backend != "numba":
+        return split_large(split_deep(program))
+    # To NumPy and CUDA, the order of axes in memory matters little.
+    return in_reading_order(split_large(split_deep(with_correlations(program))))
+
+
+def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
+    printer = importlib.import_module(f"sympy_tensordiff.codegen.emit.{_PRINTERS[backend]}")
+    text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
+    return text
+
+
+def compile_program(
+    program: Program,
+    backend: str,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
+    build: Builder | None = None,
+) -> CompiledFunction:
+    """The callable that computes ``program`` with ``backend`` and the user's ``functions``.
+
+    ``build`` makes the programs for calls in which an axis has no entries; without it these are refused.
+    """
+    return CompiledFunction(program, backend, functions, parallel, build)
+
+
+def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
+    """The callable for sizes that leave an axis without entries."""
+    program: Program = build(sizes)
+    return compile_program(program, backend, called(functions, externals(program)), parallel)
+
+
+class CompiledFunction:
+    """A compiled function (`lambdify` makes it): call it with arrays and numbers, in order or by their names.
+
+    ``help`` of it and `inspect.signature` show its arguments, with their shapes and types.
+
+    Attributes
+    ----------
+    source : str
+        The text of the generated module.
+    program : Program
+        The loop nests it was printed from.
+    backend : str
+    functions : dict
+        The implementations of user functions, as given.
+    parallel : bool or None
+        Whether kernels run on several cores; None: in calls that are large enough.
+
+    Examples
+    --------
+    >>> import inspect, numpy as np, sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+    >>> f = td.lambdify((A, x), A @ x, "numpy")
+    >>> inspect.signature(f)
+    <Signature (A, x, *, out=None)>
+    >>> f(x=np.array([1.0, 2.0]), A=np.eye(2))
+    array([1., 2.])
+    >>> print(f.__doc__.splitlines()[4])
+    A : array of shape (n, m), real (float64, float32 or integers)
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        backend: str,
+        functions: Mapping[Any, Callable[..., Any]] | None = None,
+        parallel: bool | None = None,
+        build: Builder | None = None,
+    ) -> None:
+        self.program = program
+        self.backend = backend
+        self._implementations = bind(functions, externals(program), backend)
+        self.functions = dict(functions or {})
+        self.parallel = parallel
+        self._bounded = _checked(program, backend, parallel)
+        self._printed_parallel = self._blockable if parallel else frozenset()
+        self.source = _printed(self._bounded, backend, self._printed_parallel)
+        self._build = build
+        self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
+        self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
+        self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
+        self._held: list[Held] = []
+        self._unsealed: list[ModuleType] = []
+        self._on_disk = True
+        self._recent: Recent | None = None
+        self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
+        self._nest = nesting(program.structure)
+        self._searches: dict[tuple[int, ...], CompiledFunction] = {}
+        self.__signature__ = signature(program.arguments, backend)
+        self.__doc__ = documentation(program, backend)
+
+    def __call__(self, /, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Compute; ``named`` are arguments by their names.
+
+        ``out`` is an array to be filled (tuples of them, nested as the results are); ``stream``: on which CUDA
+        works, by default that on which the caller does.
+        """
+        if named:
+            args = in_order(self.program.arguments, args, named)
+        if self.backend == "cuda" and any(map(is_on_device, args)):
+            return self._on_device(args, out, stream)
+        if stream is not None and self.backend != "cuda":
+            raise ArgumentError(f"stream is for the backend 'cuda', not for {self.backend!r}: leave it out")
+        recent = self._recent
+        if out is None and recent is not None and (values := recent.prepare(args)) is not None:
+            results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
+            self._run_quietly(recent.run, values, results)
+            return self._nested(results)
+        try:
+            prepared = self._checker.prepare(args)
+        except EmptyAxes as empty:
+            return self._at(empty.sizes)(*args, out=out)
+        self._check_suspects(prepared, args)
+        targets = self._targets(args, prepared, out)
+        filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
+        if self.backend == "cuda":
+            self._run_on_cuda(prepared, filled, stream)
+            run = None
+        else:
+            run = self._compute(prepared, filled)
+        for target, array in zip(targets, filled, strict=True):
+            if target is not array:
+                target[...] = array
+        if run is not None:
+            self._recent = remember(self.program.arguments, args, prepared, run)
+        return self._nested(filled) if out is None else out
+
+    def _compute(self, prepared: Prepared, filled: Sequence[Any]) -> Callable[..., None]:
+        """Fill the results of a call, in which Numba may compile; what has filled them."""
+        parallel = self._in_parallel()
+        is_compiled = (prepared.dtype, parallel) in self._runs and not self._unsealed
+        try:
+            with nullcontext() if is_compiled else undivided(self._forget), self._noticed(is_compiled):
+                run = self._load(prepared.dtype, parallel).chosen([*prepared.values, *filled])
+                self._run_quietly(run, prepared.values, filled)
+                loaded, self._unsealed = self._unsealed, []
+                for module in loaded:
+                    seal(module)
+        except OSError:
+            if not self._on_disk:
+                raise
+            self._on_disk = False  # there is no room for compiled code
+            self._forget()
+            return self._compute(prepared, filled)
+        return run
+
+    def _noticed(self, is_compiled: bool) -> AbstractContextManager[None]:
+        """What tells of a compilation that takes long."""
+        is_quick = is_compiled or self.backend != "numba"
+        count = len(self._fused.kernels)
+        return nullcontext() if is_quick else noticed(f"compiling {count} kernel{'s' * (count != 1)}")
+
+    def _forget(self) -> None:
+        """Load all modules anew."""
+        for module in self._unsealed:
+            forget(module)
+        self._unsealed.clear()
+        self._runs.clear()
+        self._held.clear()
+        self._recent = None
+
+    def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
+        """Copy arrays of the host to the device, compute, copy the results back, and wait for them."""
+        cuda = require_device()
+        with explained(self.program, prepared, self._checker.known_sizes()):
+            handle = stream_handle(stream)
+            queue = cuda.external_stream(handle) if handle else 0
+            self._cuda.run(*prepared.values, *filled, queue)
+
+    def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
+        """The results for arrays that lie on the device, there."""
+        require_device()
+        given = None if out is None else fit(self.program.structure, out)
+        results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_suspects)
+        return self._nest(results) if out is None else out
+
+    @functools.cached_property
+    def _cuda(self) -> ModuleType:
+        """The module of CUDA's kernels, the same for all types of numbers."""
+        module = self._module(np.dtype(np.float64))
+        if not has_cupy():
+            module.cupy = None  # type: ignore[attr-defined]
+        return module
+
+    @functools.cached_property
+    def _device_calls(self) -> DeviceCalls:
+        return DeviceCalls(self.program, self._checker)
+
+    def _nested(self, results: Sequence[Any]) -> Any:
+        return self._nest([array if array.ndim else array[()] for array in results])
+
+    def _check_suspects(self, prepared: Prepared, args: Sequence[Any]) -> None:
+        if prepared.suspects:
+            self._check_data(prepared.suspects, tuple(args))
+
+    def _check_data(self, suspects: Sequence[DataCheck], args: tuple[Any, ...]) -> None:
+        """Raise `DataIndexError` where data lead a read out of its array."""
+        numbers = tuple(dict.fromkeys(check.number for check in suspects))
+        search = self._searches.get(numbers)
+        if search is None:
+            assert self.program.search is not None
+            program = self.program.search(numbers)
+            # The search works with the arrays of the host.
+            backend = "numba" if self.backend == "cuda" else self.backend
+            functions = called(self.functions, externals(program))
+            search = self._searches[numbers] = compile_program(program, backend, functions)
+        if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
+            pairs = zip(self.program.arguments, args, strict=True)
+            args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
+        places = dict(zip(numbers, search(*args), strict=True))
+        for check in suspects:
+            if places[check.number] < NOWHERE:
+                self._refuse_data(check, int(places[check.number]), args)
+
+    def _refuse_data(self, check: DataCheck, place: int, args: tuple[Any, ...]) -> None:
+        """Raise the error for the entry of data at a place, in reading order."""
+        labels = {a.name: a.label for a in self.program.arguments}
+        length = check.extent.evaluate(self._checker.known_sizes())
+        array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"
+        cause = "no condition on data rules out a read outside"
+        if check.data:
+            data = np.asarray(args[list(labels).index(check.data)])
+            cause = said_of(labels[check.data], data, tuple(map(int, np.unravel_index(place, data.shape))))
+        selects = f"the index {check.load.index[check.axis]} of axis {check.axis} of {array}"
+        raise outside_range(cause, selects, length)
+
+    def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
+        try:
+            run(*values, *results)
+        except np.linalg.LinAlgError as error:
+            kind = NotPositiveDefiniteError if "positive definite" in str(error) else SingularMatrixError
+            raise kind(str(error)) from error
+
+    def _in_parallel(self) -> frozenset[str]:
+        """The kernels that run on several cores in a call with the sizes of the last one."""
+        if self.backend != "numba" or self.parallel is False:
+            return frozenset()
+        if self.parallel:
+            return self._blockable
+        if self._large[0] is not (sizes := self._checker.known_sizes()):
+            work = large_work(self._bounded, sizes)
+            self._large = sizes, large_steps(self._fused, work) & self._blockable if work else frozenset()
+        return self._large[1]
+
+    @functools.cached_property
+    def _fused(self) -> Program:
+        return fuse(self._bounded, Prover(self._bounded))
+
+    @functools.cached_property
+    def _blockable(self) -> frozenset[str]:
+        return blockable(self._fused)
+
+    def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
+        """What runs for results of a type, with some kernels on several cores."""
+        found = self._runs.get((dtype, parallel))
+        if found is not None:
+            return found
+        module = self._module(dtype, parallel)
+        run, run_in = module.run, getattr(module, "run_in", None)
+        if parallel:
+            has_products = has_compiled_products(self._fused)
+            run = guarded(run, lambda: self._load(dtype).run, has_products)
+            run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in, has_products)
+        found = self._runs[dtype, parallel] = Runs(run, run_in, getattr(module, "scratch", None))
+        return found
+
+    def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
+        """The generated module for results of a type."""
+        versions = code_versions(self.backend)
+        if self.backend == "numba":
+            versions += f", {dtype}"
+        is_printed = parallel == self._printed_parallel
+        source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
+        own = bool(self._implementations) or not self._on_disk
+        module = load_source(source, versions, own, self._on_disk)
+        self._held.append(hold(module, own))
+        supplied = {
+            (external.name, external.orders): for_backend(external, function, self.backend)
+            for external, function in self._implementations.items()
+        }
+        for name, key in getattr(module, "FUNCTIONS", {}).items():
+            setattr(module, name, supplied[key])
+        if self.backend == "numba":
+            self._unsealed.append(module)
+        return module
+
+    def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
+        """The arrays to be filled: new ones, or those the caller gave."""
+        outputs = self.program.outputs
+        if out is None:
+            return [np.empty(shape, prepared.dtype) for shape in prepared.shapes]
+        given = fit(self.program.structure, out)
+        others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
+        targets = []
+        for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):
+            targets.append(check_out(output.name, array, shape, prepared.dtype, others))
+            others.append((f"out for {output.name}", array))
+        return targets
+
+    @property
+    def plan(self) -> str:
+        """What is computed, in which order, and why the temporaries exist."""
+        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel)
+        return plan_text(self.program, self.backend, driver)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_program, (self.program, self.backend, self.functions, self.parallel, self._build)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(a.label for a in self.program.arguments)
+        return f"<CompiledFunction({arguments}) for {self.backend}>"

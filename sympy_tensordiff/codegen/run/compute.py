@@ -1,0 +1,134 @@
+"""The function ``compute`` of a text: it checks the arguments, makes the results, and calls ``run``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sympy_tensordiff.codegen.emit.driver import module_names, run_parameters, shape_text, size_lines
+from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
+from sympy_tensordiff.codegen.ir.loops import Argument, Program
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.run.results import nest
+from sympy_tensordiff.codegen.run.signature import described
+from sympy_tensordiff.integer.affine import Affine
+
+_OWN = ("checked", "type_of", "dtype", "stream")
+_DEEPEST = 50
+"""Results in more tuples than these are returned as one tuple: Python reads no more parentheses in each other."""
+
+_HELPERS = '''
+def checked(name, value, rank, kinds="fiub"):
+    """An argument as an array, which has so many axes with entries, and numbers of these kinds."""
+    array = np.asarray(value)
+    if array.ndim != rank or 0 in array.shape or array.dtype.kind not in kinds or array.dtype.char in "eg":
+        wanted = "integers" if kinds == "iu" else "real numbers (float64, float32, integers)"
+        found = f"shape {array.shape} and dtype {array.dtype}"
+        raise ValueError(f"{name} has {found}; it needs {rank} axes, none without entries, and {wanted}")
+    return value if rank == 0 and isinstance(value, (int, float)) else array
+
+
+def type_of(*values):
+    """The type of the results: float32 if all arrays have it, else float64."""
+    strong = [value.dtype if value.dtype.kind == "f" else np.float64 for value in values if hasattr(value, "dtype")]
+    return np.result_type(*strong).type if strong else np.float64
+'''
+
+
+def with_compute(source: str, program: Program, backend: str) -> str:
+    """The text of a module with ``compute`` behind ``run``, and with NumPy, which it uses."""
+    if "import numpy as np\n" not in source:
+        head, end, rest = source.partition('\n"""\n\n')
+        source = f"{head}{end}import numpy as np\n{rest}"
+    names = module_names(program, {*_OWN, *compile(source, "<text>", "exec").co_names})
+    return f"{source}\n{_HELPERS}\n\n" + "\n".join(_compute(program, names, backend).render()) + "\n"
+
+
+def _compute(program: Program, names: Names, backend: str) -> Block:
+    block = Block()
+    own = ["stream=0"] if backend == "cuda" else []
+    inner = block.child(f"def compute({', '.join([*(names(a.name) for a in program.arguments), *own])}):")
+    lines = ['"""Check the arguments, and return new results.', "", *described(program, names), '"""']
+    for line in lines:
+        inner.line(line)
+    for argument in program.arguments:
+        inner.line(f"{names(argument.name)} = {_read(argument, names(argument.name))}")
+    for line in size_lines(program, names):
+        inner.line(line)
+    _check_shapes(program, names, inner)
+    for condition, message in _refusals(program, names):
+        inner.child(f"if {condition}:").line(f"raise ValueError({message!a})")
+    real = [a for a in program.arguments if a.kind != "integer" and a.dtype == "real"]
+    inner.line(f"dtype = type_of({', '.join(names(a.name) for a in real)})")
+    for argument in real:
+        name = names(argument.name)
+        ranked = f"np.require({name}, dtype, 'CA')"
+        inner.line(f"{name} = {ranked if argument.shape else f'dtype({name})'}")
+    printer = FormPrinter(names)
+    for output in program.outputs:
+        inner.line(f"{names(output.name)} = np.empty({shape_text(output.shape, printer)}, dtype)")
+    inner.line(f"run({', '.join([*map(names, run_parameters(program)), *(part[:6] for part in own)])})")
+    inner.line(f"return {_returned(program, names)}")
+    return block
+
+
+def _read(argument: Argument, name: str) -> str:
+    kinds = ', "iu"' if argument.dtype == "integer" or argument.kind == "integer" else ""
+    read = f"checked({argument.label!a}, {name}, {len(argument.shape)}{kinds})"
+    if not kinds:
+        return read
+    return f"np.require({read}, np.int64, 'CA')" if argument.shape else f"int({read})"
+
+
+def _check_shapes(program: Program, names: Names, block: Block) -> None:
+    """Compare the shapes of the arguments with what the sizes make of them."""
+    printer = FormPrinter(names)
+    read = {(s.argument.name, s.axis) for s in solve_sizes(program.arguments) if s.form == Affine.variable(s.name)}
+    for argument in program.arguments:
+        if not all((argument.name, axis) in read for axis in range(len(argument.shape))):
+            name, shape = names(argument.name), shape_text(argument.shape, printer)
+            label = argument.label.replace("{", "{{").replace("}", "}}")
+            message = f"{label} has shape {{{name}.shape}}, expected {{{shape}}}"
+            block.child(f"if {name}.shape != {shape}:").line(f"raise ValueError(f{message!a})")
+
+
+def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
+    """Conditions on sizes and data in which a call is refused, with what is said."""
+    printer = FormPrinter(names)
+    positive = [Affine.variable(solved.name) for solved in solve_sizes(program.arguments)]
+    positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
+    given = {form for argument in program.arguments for form in argument.shape}
+    texts = list(dict.fromkeys(printer.form(form) for form in positive if form.atoms() and form not in given))
+    if texts:
+        least = texts[0] if len(texts) == 1 else f"min({', '.join(texts)})"
+        yield f"{least} < 1", f"a tensor would have no entries: of {', '.join(texts)}, each has to be positive"
+    for check in (*program.granted, *program.checks):
+        yield " and ".join(map(printer.condition, check.violation)), check.message
+    extremes = {}
+    for argument in program.arguments:
+        if argument.dtype == "integer":
+            name = names(argument.name)
+            few = (name, name) if not argument.shape else (f"{name}.min()", f"{name}.max()")
+            extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
+            if argument.below is not None:
+                below = printer.form(argument.below)
+                message = f"{argument.selects} has to be from 0 to {argument.below - 1}"
+                yield f"{few[0]} < 0 or {few[1]} >= {below}", f"{argument.label} has an entry outside: {message}"
+    with_data = FormPrinter(names, extremes)
+    for suspect in program.data_checks:
+        what = f"{suspect.data or 'data'} may lead a read out of {suspect.load.array}"
+        message = f"{what}: call run with data known to be right"
+        yield " and ".join(map(with_data.condition, suspect.violation)) or "True", message
+
+
+class _Text(str):
+    """A text that prints as it is, in tuples too."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _returned(program: Program, names: Names) -> str:
+    """The results in their tuples; a scalar as a number."""
+    texts = [_Text(names(output.name) + "[()]" * (not output.shape)) for output in program.outputs]
+    is_deep = program.structure.count("(") > _DEEPEST
+    return repr(tuple(texts) if is_deep else nest(program.structure, texts))

@@ -1,0 +1,94 @@
+"""What a callable says that it does: its arguments, results and temporaries, and the kernels in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.emit.cuda_parts import describe_parts
+from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.steps import (
+    calls_in_loops,
+    describe,
+    describe_kernel,
+    describe_scatter,
+    describe_together,
+    is_compiled_whole,
+    not_compiled,
+)
+from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
+from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
+from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.cpu import Place
+from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.together import nest_of
+from sympy_tensordiff.integer.affine import Affine
+
+
+def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
+    """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
+    if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
+        program = in_reading_order(with_correlations(program))
+    lines = ["arguments:"]
+    lines += [
+        f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
+    ]
+    lines += ["results:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.outputs)]
+    if program.sizes:
+        lines += ["sizes computed before:"]
+        lines += [f"  {s.name} = {'max' if s.lows else 'min'}{_shape(s.lows or s.highs)}" for s in program.sizes]
+    if program.temporaries:
+        lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
+    elif program.notes:
+        lines += ["products:"]
+    lines += [f"  {note}" for note in program.notes]
+    lines += driver
+    lines.append("kernels:")
+    shapes = array_shapes(program)
+    prover = Prover(program)
+    steps = fuse(program, prover).kernels if backend == "numba" else program.kernels
+    for n, step in enumerate(steps, 1):
+        if isinstance(step, Fused):
+            text = describe_together(step)
+        elif isinstance(step, Scatter):
+            text = describe_scatter(step, backend)
+        elif isinstance(step, Kernel):
+            text = f"fill {describe_kernel(step)}"
+        else:
+            text = describe(step, shapes)
+        lines.append(f"  {n}. {text}")
+        if backend == "numba" and isinstance(step, Kernel | Fused):
+            place = Place(prover, Names(all_names(program), ()).fresh)
+            nest_of(step, place)
+            lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
+    return "\n".join(lines)
+
+
+def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool | None) -> list[str]:
+    """What calls the kernels, and which of them run on all cores or in parts.
+
+    ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
+    """
+    if backend == "cuda":
+        return list(filter(None, [describe_parts(calls_in_loops(bounded))]))
+    if backend != "numba":
+        return []
+    library = not_compiled(fused)
+    is_one = bool(fused.nests) or is_compiled_whole(fused)
+    lines = ["compiled: one function" if is_one else "compiled: nothing"]
+    if library and fused.nests:
+        lines = [
+            f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
+        ]
+    if parallel:
+        names = ", ".join(name.removeprefix("fill_") for name in sorted(blockable(fused)))
+        lines.append(f"on all cores: {names or 'nothing'}")
+    elif parallel is None:
+        lines.append(f"on all cores: kernels of about {PARALLEL_WORK} operations in a call, or more")
+    return lines
+
+
+def _shape(forms: tuple[Affine, ...]) -> str:
+    return f"({', '.join(map(str, forms))})"

@@ -1,0 +1,243 @@
+"""Calls of CUDA kernels: with arrays that lie on the device already, and what to say where a device fails."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.ir.loops import Argument, Program
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
+from sympy_tensordiff.codegen.run.device_arrays import (
+    DeviceArray,
+    NumbaArrays,
+    check_dense,
+    describe,
+    for_kernels,
+    is_on_device,
+    library_of,
+    stream_handle,
+)
+from sympy_tensordiff.codegen.run.results import check_device_out
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BackendError,
+    DeviceMemoryError,
+    SingularMatrixError,
+)
+
+
+def require_device() -> Any:
+    """The module of CUDA; `BackendError` with the way out where no kernel can run."""
+    try:
+        cuda = importlib.import_module("numba.cuda")
+        if cuda.is_available():
+            return cuda
+        reason = str(cuda.cuda_error()).strip().partition("\n")[0].rstrip(": ")
+    except Exception as error:  # versions of numba-cuda and NumPy that do not fit raise all sorts of errors here
+        reason = f"{type(error).__name__}: {error}"
+    installed = importlib.util.find_spec("numba_cuda") is not None
+    wayout = "is there one, with its driver?" if installed else "pip install '.[cuda]'."
+    raise BackendError(
+        f"the backend 'cuda' found no CUDA device ({reason}): {wayout} "
+        "Without one, NUMBA_ENABLE_CUDASIM=1 in the environment runs the kernels in Numba's slow simulator; "
+        ".source holds their text"
+    )
+
+
+@contextmanager
+def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) -> Iterator[None]:
+    """Errors of a device, of its driver and of its tools as errors with a way out."""
+    with warnings.catch_warnings():
+        # Small arrays do not fill a device; that is no news to their owner.
+        warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
+        try:
+            yield
+        except np.linalg.LinAlgError as error:
+            raise SingularMatrixError(str(error)) from error
+        except Exception as error:
+            kind, text = type(error).__name__, str(error)
+            if "OUT_OF_MEMORY" in text or "OutOfMemory" in kind:
+                raise DeviceMemoryError(_too_large(program, prepared, sizes)) from error
+            if "UNSUPPORTED_PTX_VERSION" in text:
+                raise BackendError(
+                    f"the driver is older than the toolkit ({text}): update the driver, or pip install '.[cuda12]'"
+                ) from error
+            if "Support" in kind:  # a part of NVIDIA's toolkit is missing
+                raise BackendError(f"CUDA cannot compile: {error}; pip install '.[cuda]'") from error
+            raise
+
+
+def _too_large(program: Program, prepared: Prepared, sizes: Mapping[str, int]) -> str:
+    def size(shapes: Sequence[Sequence[int]]) -> str:
+        return f"{sum(prod(max(n, 0) for n in shape) for shape in shapes) * prepared.dtype.itemsize:,} bytes"
+
+    made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]
+    return (
+        f"the device is out of memory: the results of this call need {size(prepared.shapes)} and its temporaries "
+        f"{size(made)}, beside what else is there; free arrays, pass smaller ones, or use temporaries=False"
+    )
+
+
+class DeviceCalls:
+    """Runs one program with arrays that lie on a device: nothing is copied, and nobody waits."""
+
+    def __init__(self, program: Program, checker: ArgumentChecker) -> None:
+        self.program = program
+        self.checker = checker
+        self.held: deque[tuple[Any, list[Any]]] = deque()
+        """What kernels may still be reading, each with the event behind them."""
+
+    def __call__(
+        self,
+        compute: Callable[..., None],
+        args: Sequence[Any],
+        out: Sequence[Any] | None,
+        stream: Any,
+        check: Callable[[Prepared, Sequence[Any]], None],
+    ) -> list[Any]:
+        """The results, of the kind of the first array of a device; ``check`` looks at data in the host's memory."""
+        cuda = importlib.import_module("numba.cuda")
+        first = next(value for value in args if is_on_device(value))
+        library = library_of(first)(cuda)
+        handle = library.current_stream(first) if stream is None else stream_handle(stream)
+        queue = cuda.external_stream(handle) if handle else 0
+        given = {
+            argument.name: _described(argument, value, handle)
+            for argument, value in zip(self.program.arguments, args, strict=False)
+            if is_on_device(value)
+        }
+        values = [
+            self._for_checks(cuda, given, *pair, queue) for pair in zip(self.program.arguments, args, strict=False)
+        ]
+        prepared = self.checker.prepare(values if len(values) == len(args) else args)
+        if prepared.suspects:
+            check(prepared, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
+        with explained(self.program, prepared, self.checker.known_sizes()):
+            results = self._results(library, given, prepared, out, handle, queue)
+            arrays = [*given.values(), *results]
+            _check_devices(cuda, arrays)
+            self._wait(cuda, arrays, handle, queue)
+            passed = [
+                self._passed(cuda, given, argument, value, queue)
+                for argument, value in zip(self.program.arguments, prepared.values, strict=True)
+            ]
+            filled = [for_kernels(cuda, array) for array in results]
+
+            def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
+                return for_kernels(cuda, describe("a temporary", library.empty((entries,), dtype, stream), handle))
+
+            compute(*passed, *filled, stream=queue, empty=empty)
+            self._hold(cuda, library, first, [array.keep for array in arrays], handle, queue)
+            return [library.given(array.value, queue) if out is None else array.value for array in results]
+
+    def _for_checks(
+        self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
+    ) -> Any:
+        """What the checks see of an argument: the entries of integers, of other arrays what they are like."""
+        array = given.get(argument.name)
+        if array is None:
+            if argument.kind == "array" and argument.shape and argument.dtype == "real":
+                raise ArgumentError(
+                    f"argument {argument.label} is in the memory of the host, others are on the device: "
+                    "move it there first, as cupy.asarray, torch.as_tensor(..., device='cuda') or "
+                    "numba.cuda.to_device do"
+                )
+            return value
+        # Which entries are selected is looked at before any kernel runs, so these have to be seen on the host.
+        return _on_host(cuda, array, queue) if argument.dtype == "integer" else array
+
+    def _passed(self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any) -> Any:
+        """An argument as the kernels take it."""
+        array = given.get(argument.name)
+        if array is not None:
+            return for_kernels(cuda, array)
+        return cuda.to_device(np.reshape(value, value.shape or 1), queue) if argument.kind == "array" else value
+
+    def _results(
+        self,
+        library: NumbaArrays,
+        given: Mapping[str, DeviceArray],
+        prepared: Prepared,
+        out: Sequence[Any] | None,
+        handle: int,
+        queue: Any,
+    ) -> list[DeviceArray]:
+        """The arrays to be filled: new ones, or those the caller gave."""
+        if out is None:
+            new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
+            return [describe("a result", array, handle) for array in new]
+        labels = {a.name: f"argument {a.label}" for a in self.program.arguments}
+        others = [(labels[name], array) for name, array in given.items()]
+        results = []
+        for output, value, shape in zip(self.program.outputs, out, prepared.shapes, strict=True):
+            label = f"out for {output.name}"
+            if not is_on_device(value):
+                raise ArgumentTypeError(f"{label} is in the memory of the host, the arguments are on the device")
+            if not library_of(value).can_be_written:
+                raise ArgumentTypeError(f"{label} is an array of JAX, which cannot be written: leave out=")
+            array = describe(label, value, handle)
+            check_device_out(output.name, array, shape, prepared.dtype, others)
+            others.append((label, array))
+            results.append(array)
+        return results
+
+    def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
+        """Make the stream wait for those of the arrays, where nobody else has."""
+        for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
+            event = cuda.event(timing=False)
+            event.record(cuda.external_stream(other))
+            event.wait(queue)
+
+    def _hold(self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any) -> None:
+        """Keep arrays until the kernels are through, where their library does not know of the stream."""
+        while self.held and self.held[0][0].query():
+            self.held.popleft()
+        if not library.can_be_written or handle != library.current_stream(first):
+            event = cuda.event(timing=False)
+            event.record(queue)
+            self.held.append((event, objects))
+
+
+def _described(argument: Argument, value: Any, handle: int) -> DeviceArray:
+    if argument.kind != "array":
+        raise ArgumentTypeError(
+            f"argument {argument.label} is one number on the device, which the host would have to wait for: "
+            "pass .item(), or declare a TensorSymbol of shape ()"
+        )
+    array = describe(f"argument {argument.label}", value, handle)
+    if argument.dtype == "integer" and array.dtype.kind in "iu":
+        if array.dtype not in (np.int32, np.int64):
+            raise ArgumentTypeError(
+                f"argument {argument.label} has dtype {array.dtype} on the device, int32 or int64 is needed there"
+            )
+        check_dense(f"argument {argument.label}", array)
+    return array
+
+
+def _on_host(cuda: Any, array: DeviceArray, queue: Any) -> Any:
+    """A copy in the memory of the host, which waits for the entries."""
+    found = for_kernels(cuda, array).copy_to_host(stream=queue)
+    if queue:
+        queue.synchronize()
+    return found.reshape(array.shape)
+
+
+def _check_devices(cuda: Any, arrays: Sequence[DeviceArray]) -> None:
+    """Refuse arrays of a device that is not the current one."""
+    current = cuda.gpus.current
+    number = 0 if current is None else int(current.id)
+    for array in arrays:
+        if array.memory.device != number:
+            raise ArgumentError(
+                f"an array is on device {array.memory.device}, the current one is {number}: choose it first, as "
+                f"numba.cuda.select_device, or with torch.cuda.device({array.memory.device})"
+            )

@@ -1,0 +1,185 @@
+"""Nested tuples of results: laid out flat for a program, and back for the caller.
+
+A structure is a text, ``.`` for one result and parentheses round those of a tuple: ``"."`` is a bare
+result, ``"((..)(..))"`` the four blocks of a Hessian by two variables. It is flat on purpose: tuples
+in tuples are nested as deep as the user likes, and nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+
+SINGLE = "."
+
+
+class _End(NamedTuple):
+    """Stands behind the entries of a tuple."""
+
+    identity: int
+
+
+def flatten(expr: Any) -> tuple[list[Any], str]:
+    """The expressions of ``expr`` from left to right, and their structure.
+
+    >>> flatten((1, [2, 3]))
+    ([1, 2, 3], '(.(..))')
+    """
+    leaves: list[Any] = []
+    structure: list[str] = []
+    todo: list[Any] = [expr]
+    inside: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, _End):
+            inside.remove(value.identity)
+            structure.append(")")
+        elif isinstance(value, tuple | list | sympy.Tuple):
+            if not len(value):
+                raise ArgumentError(
+                    "there is no expression in an empty tuple: give one, or a tuple of them, "
+                    "and leave out the tuples that have none"
+                )
+            if id(value) in inside:
+                raise ArgumentError("a list of expressions contains itself: give tuples of expressions")
+            inside.add(id(value))
+            structure.append("(")
+            todo += [_End(id(value)), *reversed(value)]
+        else:
+            leaves.append(value)
+            structure.append(SINGLE)
+    return leaves, "".join(structure)
+
+
+def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
+    """What `nest` does for a structure; the usual ones are taken apart here, not in every call."""
+    if structure == SINGLE:
+        return lambda values: values[0]
+    return tuple if structure == f"({SINGLE * (len(structure) - 2)})" else partial(nest, structure)
+
+
+def nest(structure: str, values: Sequence[Any]) -> Any:
+    """``values`` in nested tuples.
+
+    >>> nest("(.(..))", [1, 2, 3])
+    (1, (2, 3))
+    """
+    assert structure.count(SINGLE) == len(values)
+    rest = iter(values)
+    levels: list[list[Any]] = [[]]
+    for mark in structure:
+        if mark == "(":
+            levels.append([])
+        else:
+            value = tuple(levels.pop()) if mark == ")" else next(rest)
+            levels[-1].append(value)
+    return levels[0][0]
+
+
+def fit(structure: str, out: Any) -> list[Any]:
+    """The arrays of ``out``, which is nested as the results are."""
+    counts = iter(_lengths(structure))
+    leaves: list[Any] = []
+    todo: list[tuple[Any, str]] = [(out, "out")]
+    for mark in structure:
+        if mark == ")":
+            continue
+        value, place = todo.pop()
+        if mark == SINGLE:
+            leaves.append(value)
+            continue
+        count = next(counts)
+        if not isinstance(value, tuple | list):
+            raise ArgumentTypeError(
+                f"{place} is {type(value).__name__}, a tuple of {count} {_noun(structure)} is needed"
+            )
+        if len(value) != count:
+            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {count} are needed")
+        todo += reversed([(part, f"{place}[{n}]") for n, part in enumerate(value)])
+    return leaves
+
+
+def _noun(structure: str) -> str:
+    return "entries" if "(" in structure[1:] else "arrays"
+
+
+def _lengths(structure: str) -> Iterator[int]:
+    """How many entries each tuple has, in the order in which the tuples begin."""
+    counts: list[int] = []
+    open_ones: list[int] = []
+    for mark in structure:
+        if mark == ")":
+            open_ones.pop()
+            continue
+        if open_ones:
+            counts[open_ones[-1]] += 1
+        if mark == "(":
+            open_ones.append(len(counts))
+            counts.append(0)
+    return iter(counts)
+
+
+# ---------------------------------------------------------------------------- arrays that are given
+# The arrays that a caller gives to be filled: they fit, can be written, and share no memory.
+
+
+def check_device_out(
+    name: str, out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, DeviceArray]]
+) -> None:
+    """Refuse an array of a device that does not fit or shares memory with one of ``others``."""
+    label = f"out for {name}"
+    if out.shape != shape:
+        raise ArgumentError(f"{label} has shape {out.shape}, expected {shape}")
+    if out.dtype != dtype:
+        raise ArgumentTypeError(f"{label} has dtype {out.dtype}, expected {dtype}")
+    if out.is_locked:
+        raise ArgumentError(f"{label} is read-only")
+    check_as_it_is(label, out, dtype)
+    for other, array in others:
+        if out.overlaps(array):
+            raise ArgumentError(f"{label} shares memory with {other}; pass an array of its own")
+
+
+def check_out(
+    name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
+) -> NDArray[Any]:
+    """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
+    if out.shape != shape:
+        raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
+    if out.dtype != dtype:
+        raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
+    if not out.flags.writeable:
+        raise ArgumentError(f"out for {name} is read-only")
+    if not out.flags.c_contiguous and _overlaps_itself(out):
+        raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
+    for label, other in others:
+        if isinstance(other, np.ndarray) and _overlap(out, other):
+            raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
+    return out
+
+
+def _overlaps_itself(out: NDArray[Any]) -> bool:
+    places = np.zeros((), np.int64)
+    for length, stride in zip(out.shape, out.strides, strict=True):
+        places = np.add.outer(places, np.arange(length) * stride)
+    return bool(np.unique(places).size != out.size)
+
+
+def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        # The typed signature of max_work knows two constants only.
+        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type, unused-ignore]
+    except RuntimeError:  # TooHardError, which has moved between the versions of NumPy
+        return True

@@ -1,0 +1,205 @@
+"""The arguments of a callable by their names: keywords, the signature, and the docstring that ``help`` shows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import Argument, Program
+from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.run.results import SINGLE
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+OPTIONS = ("out", "stream")
+"""The keywords of a call that are no arguments of the expression."""
+
+
+def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
+    """The arguments by the identifiers that keywords can be."""
+    found: dict[str, Argument] = {}
+    for argument in arguments:
+        found[unique(argument.label, found, OPTIONS)] = argument
+    return found
+
+
+def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
+    """What `inspect.signature` tells of a callable."""
+    kind = inspect.Parameter
+    options = OPTIONS if backend == "cuda" else OPTIONS[:1]
+    return inspect.Signature(
+        [
+            *(kind(name, kind.POSITIONAL_OR_KEYWORD) for name in parameters(arguments)),
+            *(kind(name, kind.KEYWORD_ONLY, default=None) for name in options),
+        ]
+    )
+
+
+def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """All arguments of a call in their order; ``named`` are those that it gives by keywords."""
+    found = parameters(arguments)
+    given = dict(zip(found, args, strict=False))
+    for name in named:
+        if name not in found:
+            known = ", ".join(found) or "none"
+            raise ArgumentTypeError(f"there is no argument {name}: the arguments are {known}")
+        if name in given:
+            raise ArgumentTypeError(f"the argument {name} is given twice, by its position and by its name")
+    missing = [name for name in found if name not in given and name not in named]
+    if missing:
+        raise ArgumentTypeError(f"the argument {missing[0]} is missing: give it by its position or by its name")
+    return (*args, *(named[name] for name in found if name in named))
+
+
+def documentation(program: Program, backend: str) -> str:
+    """The docstring of a callable."""
+    given = parameters(program.arguments)
+    options = ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
+    if backend == "cuda":
+        options += ["stream : optional", "    The stream that CUDA works on; the caller's where it is None."]
+    names = {argument.name: name for name, argument in given.items()}
+    return "\n".join(
+        [
+            f"({', '.join(given)}) -> {_results(program.structure)}, computed with {backend}.",
+            "",
+            *described(program, names.__getitem__, options),
+            *(f"\n{name} is called {a.label} in the expression." for name, a in given.items() if name != a.label),
+        ]
+    )
+
+
+def described(program: Program, names: Callable[[str], str], options: Sequence[str] = ()) -> list[str]:
+    """The lines of a docstring on arguments with their shapes and types, on options, and on results."""
+    lines = [f"{names(argument.name)} : {_said(argument)}" for argument in program.arguments]
+    lines = ["Parameters", "----------", *lines, *options, ""] if lines or options else []
+    lines += ["Returns", "-------"]
+    for output in program.outputs:
+        kind = f"array of shape {shown_shape(output.shape)}" if output.shape else "number"
+        lines.append(f"{output.name} : {kind}, of the arguments' type: float32 if all of them are, else float64")
+    return lines
+
+
+def shown_shape(shape: Sequence[Any]) -> str:
+    """A shape as NumPy prints it."""
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+
+
+def _said(argument: Argument) -> str:
+    if argument.kind == "integer":
+        return "int"
+    if argument.kind == "scalar":
+        return "float"
+    what = f"array of shape {shown_shape(argument.shape)}" if argument.shape else "number, or array of shape ()"
+    if argument.dtype == "real":
+        return f"{what}, real (float64, float32 or integers)"
+    below = "" if argument.below is None else f" from 0 to {argument.below - 1}"
+    return f"{what}, of integers{below}"
+
+
+def _results(structure: str) -> str:
+    count = structure.count(SINGLE)
+    return "the result" if structure == SINGLE else f"a tuple of {count} {'result' if count == 1 else 'results'}"
+
+
+# ---------------------------------------------------------------------------- what users give
+
+
+def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
+    """What the user expects sizes to be; a key is a symbol or its name."""
+    if not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
+    known = {str(symbol.name): variable for symbol, variable in reader.free.items()}
+    found = {}
+    for key, size in sizes.items():
+        name = str(getattr(key, "name", key))
+        if name not in known:
+            raise ArgumentError(f"sizes has a value for {name}, which is no size of the expression or its arguments")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
+        found[known[name]] = size
+    return Hints(found)
+
+
+def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
+    """The shape of an argument, and the range of its integers with what tells it."""
+    shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
+    below = reader.graph.below.get(tensor.name)
+    if below is None:
+        return {"shape": shape}
+    selects = f"it is declared with below={tensor.below}, and"
+    if tensor.below is None:
+        read, axis = reader.selections[tensor.name]
+        form = read.data[axis]
+        index = shown(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
+        array = read.args[0].data[0] if read.args[0].op == "tensor" else "a tensor, which holds computed values,"
+        selects = f"the index {index} of axis {axis} of {array}"
+    return {"shape": shape, "below": over_names(below.substitute(fixed), names), "selects": selects}
+
+
+def over_names(form: Any, names: dict[Any, str]) -> Any:
+    """A form over names in place of variables."""
+    return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
+
+
+def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
+    """The parameters, the names of scalars and integers, and those of the tensors."""
+    found: list[Argument] = []
+    names: dict[Any, str] = {}
+    arrays: dict[str, str] = {}
+    for arg in args:
+        taken = {a.name for a in found}
+        label = str(getattr(arg, "name", arg))
+        name = unique(label, taken)
+        if any(a.label == label for a in found):
+            raise ArgumentError(f"two arguments are called {label}: each symbol may stand in args once")
+        if isinstance(arg, TensorSymbol):
+            reader.tensor(arg)
+            arrays[arg.name] = name
+            kind: Any = "integer" if arg.dtype is int else "real"
+            found.append(Argument("array", name, label, dtype=kind, symmetric=arg.symmetric))
+        elif isinstance(arg, sympy.Symbol | sympy.Idx) and reader.is_integer(arg):
+            names[reader.variable(arg)] = name
+            found.append(Argument("integer", name, label))
+        elif isinstance(arg, sympy.Symbol):
+            names[reader.read(arg)] = name
+            found.append(Argument("scalar", name, label))
+        else:
+            raise ArgumentTypeError(
+                f"{arg!r} cannot be an argument of a kernel: give tensor symbols, scalar symbols and integer symbols"
+            )
+    return tuple(found), names, arrays
+
+
+def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
+    """Every tensor and scalar of the expressions is an argument."""
+    missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
+    for node in reachable(*nodes):
+        if node.op == "tensor" and node.data[0] not in arrays:
+            missing[node.data[0]] = None
+        if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
+            missing[str(node.data)] = None
+    if missing:
+        raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
+
+
+def check_functions(nodes: Sequence[Node]) -> None:
+    """One name means one function."""
+    known: dict[str, Any] = {}
+    for node in reachable(*nodes):
+        if node.op == "call" and is_external(node):
+            function = node.data.function if isinstance(node.data, Partial) else node.data
+            if known.setdefault(function.__name__, function) != function:
+                raise ArgumentError(
+                    f"two different functions are called {function.__name__} (other assumptions, or one is "
+                    "SymPy's): give them different names"
+                )

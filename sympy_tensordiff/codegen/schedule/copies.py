@@ -1,0 +1,182 @@
+"""Arrays that a program does without: copies of products, copies of other arrays, and what no step reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeAlias
+
+from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel, Operand, Program, Scatter, Step, Store
+from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, uses, with_values
+from sympy_tensordiff.integer.affine import Affine
+
+Factor: TypeAlias = "int | Fraction | float"
+
+
+def without_copies(program: Program) -> Program:
+    """The program in which no kernel does nothing but move a product's axes and multiply with a number."""
+    shapes = array_shapes(program)
+    written = Counter(step.array for step in program.kernels)
+    readers = Counter(name for step in program.kernels for name in uses(step).arrays)
+    products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, Contraction)}
+    temporaries = {array.name for array in program.temporaries}
+    steps = list(program.kernels)
+    gone: dict[str, Kernel] = {}
+    for step in program.kernels:
+        found = copied(step)
+        if found is None or found[1].array not in products or found[1].array not in temporaries:
+            continue
+        assert isinstance(step, Kernel)
+        factor, load = found
+        index = [form.terms[0][0] for form in load.index]
+        if written[step.array] > 1 or readers[load.array] > 1 or sorted(index) != sorted(step.axes):
+            continue
+        if any(
+            shapes[load.array][index.index(axis)] != extent
+            for axis, extent in zip(step.axes, shapes[step.array], strict=True)
+        ):
+            continue
+        product = steps[products[load.array]]
+        assert isinstance(product, Contraction)
+        output = tuple([product.output[index.index(axis)] for axis in step.axes])
+        steps[products[load.array]] = replace(product, array=step.array, output=output, factor=factor * product.factor)
+        gone[load.array] = step
+    if not gone:
+        return program
+    return replace(
+        program,
+        kernels=tuple([step for step in steps if not any(step is copy for copy in gone.values())]),
+        temporaries=tuple([array for array in program.temporaries if array.name not in gone]),
+        notes=tuple([_renamed(note, gone) for note in program.notes]),
+    )
+
+
+def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
+    """A note on the array that a product fills now."""
+    name, mark, text = note.partition(":")
+    return f"{gone[name].array}{mark}{text}" if name in gone else note
+
+
+def copied(step: Step) -> tuple[Factor, Load] | None:
+    """The factor and the load of a kernel that does nothing else; each index is a variable."""
+    if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
+        return None
+    store = step.body[0]
+    if not isinstance(store, Store):
+        return None
+    value: Scalar = store.value
+    factor: Factor = 1
+    while isinstance(value, Operation) and value.function in ("neg", "mul"):
+        if value.function == "neg":
+            factor, value = -factor, value.arguments[0]
+        elif isinstance(value.arguments[0], Number) and len(value.arguments) == 2:
+            factor, value = factor * value.arguments[0].value, value.arguments[1]
+        else:
+            return None
+    if not isinstance(value, Load) or any(form.constant or len(form.terms) != 1 for form in value.index):
+        return None
+    variables = [form.terms[0][0] for form in value.index]
+    plain = [Affine.variable(v) for v in variables] == list(value.index)
+    return (factor, value) if plain and all(isinstance(v, str) for v in variables) else None
+
+
+# ---------------------------------------------------------------------------- arrays that no step reads
+# Temporaries that no step reads: what was kept for a use that has found another array since.
+
+
+def without_unread(program: Program) -> Program:
+    """The program without steps that only fill temporaries which nothing reads, and without these.
+
+    Law: each step that is left fills a result, or an array that a later step reads.
+    """
+    needed = {array.name for array in program.outputs}
+    kept: list[Step] = []
+    for step in reversed(program.kernels):
+        if not needed.isdisjoint(filled_arrays(step)):
+            kept.append(step)
+            needed.update(uses(step).arrays)
+    return replace(
+        program,
+        kernels=tuple(reversed(kept)),
+        temporaries=tuple(array for array in program.temporaries if array.name in needed),
+        notes=tuple(note for note in program.notes if note.partition(":")[0] in needed or ":" not in note),
+    )
+
+
+# ---------------------------------------------------------------------------- arrays that are copies of others
+# Temporaries that hold the entries of another array, perhaps with the other sign: what they copy is read instead.
+
+
+Aliases = Mapping[str, tuple[str, int]]
+"""For an array, the one whose entries it holds, and the sign: 1 or -1."""
+
+
+def without_aliases(program: Program) -> Program:
+    """The program without temporaries ``t[i, j] = ±a[i, j]`` that loops or products of matrices read.
+
+    Law: every result is the same; what ``a`` holds is never changed after it has been filled.
+    """
+    shapes = array_shapes(program)
+    written = Counter(step.array for step in program.kernels)
+    temporaries = {array.name for array in program.temporaries}
+    others = {
+        name
+        for step in program.kernels
+        if not isinstance(step, Kernel | Contraction)
+        for name in (step.array, *uses(step).arrays)
+    }
+    aliases: dict[str, tuple[str, int]] = {}
+    steps: list[Step] = []
+    for step in program.kernels:
+        found = _copied(step) if step.array in temporaries - others and written[step.array] == 1 else None
+        if found is not None and written[found[0]] <= 1 and shapes[found[0]] == shapes[step.array]:
+            name, sign = found
+            first, before = aliases.get(name, (name, 1))
+            aliases[step.array] = first, sign * before
+        else:
+            steps.append(_reading(step, aliases) if aliases else step)
+    return replace(
+        program,
+        kernels=tuple(steps),
+        temporaries=tuple([array for array in program.temporaries if array.name not in aliases]),
+        notes=tuple([note for note in program.notes if note.partition(":")[0] not in aliases]),
+    )
+
+
+def _copied(step: Step) -> tuple[str, int] | None:
+    """The array that a kernel copies entry by entry, and the sign of the copies."""
+    found = copied(step)
+    if found is None or found[0] not in (1, -1):
+        return None
+    assert isinstance(step, Kernel)
+    factor, load = found
+    return (load.array, int(factor)) if load.index == tuple(map(Affine.variable, step.axes)) else None
+
+
+def _reading(step: Step, aliases: Aliases) -> Step:
+    """A step that reads other arrays in the place of their copies."""
+    if isinstance(step, Kernel):
+        return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
+    if isinstance(step, Contraction):
+        signs = [aliases.get(operand.array, ("", 1))[1] for operand in (step.left, step.right)]
+        left, right = (
+            Operand(aliases.get(operand.array, (operand.array, 1))[0], operand.labels)
+            for operand in (step.left, step.right)
+        )
+        return replace(step, left=left, right=right, factor=signs[0] * signs[1] * step.factor)
+    return step
+
+
+def _read(value: Scalar, aliases: Aliases) -> Scalar:
+    """What is read in the place of a copy; two signs are none."""
+    if isinstance(value, Load) and value.array in aliases:
+        name, sign = aliases[value.array]
+        load = Load(name, value.index)
+        return load if sign == 1 else Operation("neg", (load,))
+    if isinstance(value, Operation) and value.function == "neg":
+        (inner,) = value.arguments
+        return inner.arguments[0] if isinstance(inner, Operation) and inner.function == "neg" else value
+    return value

@@ -1,0 +1,356 @@
+"""Products of matrices with windows of an array, without a copy of the windows.
+
+``Sum_ij dY[f, i, j]*X[q, 2*i + a, 2*j + b]`` is planned as a product of matrices, one of which holds the windows of X:
+each entry once for every window that it is in. Sums over windows of a product of matrices, the derivative by X, are
+planned as such a product that a loop adds up. Here both become one step, which knows all three arrays by their index
+forms: a `Correlation`. It is taken where loops over blocks of it, which stay in registers, run as fast as a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    AddAt,
+    Contraction,
+    Correlation,
+    Kernel,
+    Loop,
+    Program,
+    Scatter,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
+from sympy_tensordiff.codegen.ir.steps import Shapes, extents, not_compiled
+from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Row
+
+Forms = dict[str, Affine]
+
+
+def with_correlations(program: Program) -> Program:
+    """The program in which products read and add up windows in place, where all of it is compiled."""
+    if not_compiled(program) or not any(isinstance(step, Contraction) for step in program.kernels):
+        return program
+    finder = _Finder(program)
+    steps: list[Step] = list(program.kernels)
+    gone_arrays: set[str] = set()
+    new: list[str] = []
+    for step in program.kernels:
+        found = finder.correlation(step) if isinstance(step, Contraction) else None
+        if found is not None:
+            correlation, gone, last = found
+            place = next(n for n, other in enumerate(steps) if other is last)
+            steps[place] = correlation
+            steps = [other for other in steps if not any(other is part for part in gone)]
+            gone_arrays.update(part.array for part in gone)
+            copies = ", ".join(part.array for part in gone if part.array != correlation.array)
+            new.append(f"{correlation.array}: windows where they lie, in place of {copies}")
+    left = {name for step in steps for name in filled_arrays(step)}
+    arrays = tuple([array for array in program.temporaries if array.name in left])
+    notes = [note for note in program.notes if note.partition(":")[0] not in gone_arrays]
+    return replace(program, kernels=tuple(steps), temporaries=arrays, notes=(*notes, *new))
+
+
+class _Finder:
+    def __init__(self, program: Program) -> None:
+        self.prover = Prover(program)
+        self.temporaries = {array.name for array in program.temporaries}
+        self.places = {id(step): place for place, step in enumerate(program.kernels)}
+        self.writers: dict[str, list[Step]] = {}
+        self.readers: dict[str, list[Step]] = {}
+        for step in program.kernels:
+            for name in filled_arrays(step):
+                self.writers.setdefault(name, []).append(step)
+            for name in uses(step).arrays:
+                self.readers.setdefault(name, []).append(step)
+        self.taken = all_names(program)
+
+    def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
+        """What takes the place of a product of matrices, the steps that go, and the last one of all."""
+        lengths = extents(step, self.prover.shapes)
+        names: dict[int, str] = {}
+        for label in lengths:
+            names[label] = unique(f"i{label}", self.taken, names.values())
+        labels = tuple([(names[label], extent) for label, extent in lengths.items()])
+        gone: list[Step] = []
+        views = []
+        for operand in step.operands:
+            forms = [Affine.variable(names[label]) for label in operand.labels]
+            copy = self.copied(operand.array, step)
+            view = Load(operand.array, tuple(forms))
+            if copy is not None:
+                kernel, load = copy
+                index = dict(zip(kernel.axes, forms, strict=True))
+                view = Load(load.array, tuple([form.substitute(index) for form in load.index]))
+                gone.append(kernel)
+            views.append(view)
+        output = Load(step.array, tuple([Affine.variable(names[label]) for label in step.output]))
+        last: Step = step
+        windows = self.windows(step, output, labels)
+        if windows is not None:
+            output, last, others = windows
+            gone += [step, *others]
+        if not any(form.constant or len(form.terms) > 1 for view in (output, *views) for form in view.index):
+            return None
+        found = Correlation(output, views[0], views[1], labels, step.factor)
+        if (
+            any(form.hidden() for view in (output, *views) for form in view.index)
+            or tiling(found, self.prover.shapes) is None
+        ):
+            return None
+        kept = [self.prover.shapes[part.array] for part in gone if part.array in self.temporaries]
+        if not spares_copies(found, kept):
+            return None
+        check_correlation(found, self.prover)
+        return found, gone, last
+
+    def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
+        """The step that copies entries into a temporary, which one other step reads, from an array that is complete."""
+        filling = self.only(array, by)
+        if filling is None or len(filling.body) > 1 or not isinstance(filling.body[0], Store):
+            return None
+        value = filling.body[0].value
+        if not isinstance(value, Load):
+            return None
+        writers = self.writers.get(value.array, [])
+        return (filling, value) if all(self.places[id(w)] < self.places[id(filling)] for w in writers) else None
+
+    def only(self, array: str, by: Step) -> Kernel | None:
+        """The kernel that fills a temporary which nothing but one step reads."""
+        writers, readers = self.writers.get(array, []), self.readers.get(array, [])
+        if array not in self.temporaries or len(writers) != 1 or len(readers) != 1 or readers[0] is not by:
+            return None
+        return writers[0] if type(writers[0]) is Kernel else None
+
+    def windows(
+        self, step: Contraction, output: Load, labels: Sequence[tuple[str, Affine]]
+    ) -> tuple[Load, Kernel, list[Step]] | None:
+        """Where a kernel that sums windows of a product has its sums, that kernel, and others that go with it."""
+        readers = self.readers.get(step.array, [])
+        if step.array not in self.temporaries or len(readers) != 1 or len(self.writers[step.array]) != 1:
+            return None
+        kernel = readers[0]
+        found = _window_sum(kernel) if isinstance(kernel, Kernel) else None
+        if found is None or not self.is_earlier(step):
+            return None
+        assert isinstance(kernel, Kernel)
+        load, loops, index = found
+        fills = self.zeros(kernel) if isinstance(kernel, Scatter) else []
+        values = _solved(load, output.index, [*kernel.axes, *(loop.variable for loop in loops)])
+        if values is None or fills is None:
+            return None
+        # Whatever the labels are, the kernel adds their entry up: that it reads no others has been verified.
+        rows = [row for loop in loops for row in loop_rows(loop)]
+        box = _box(labels)
+        if not all(
+            self.prover.proves(row.substitute(values), box) for row in (*axis_rows(kernel, self.prover.shapes), *rows)
+        ):
+            return None
+        return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
+
+    def zeros(self, scatter: Scatter) -> list[Step] | None:
+        """What fills an array with the zeros to which a scatter adds, where nothing else does; else None."""
+        writers = self.writers[scatter.array]
+        first = writers[0]
+        is_zero = type(first) is Kernel and first.body == (Store(Number(0)),)
+        readers = self.readers.get(scatter.array, [])
+        is_next = all(self.places[id(reader)] > self.places[id(scatter)] for reader in readers)
+        return [first] if is_zero and len(writers) == 2 and scatter.exclusive and is_next else None
+
+    def is_earlier(self, step: Contraction) -> bool:
+        """Whether all that a product reads is complete where it runs."""
+        writers = [w for name in uses(step).arrays for w in self.writers.get(name, [])]
+        return all(self.places[id(w)] < self.places[id(step)] for w in writers)
+
+
+def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
+    """The one read of a kernel that does nothing but to sum it, the loops of the sum, and the index of the sum."""
+    if len(kernel.body) != 3:
+        return None
+    start, statement, end = kernel.body
+    if not isinstance(start, Accumulator) or start.reduction != "sum":
+        return None
+    if not isinstance(end, Store | AddAt) or end.value != Name(start.name):
+        return None
+    loops: list[Loop] = []
+    while isinstance(statement, Loop) and len(statement.body) == 1:
+        loops.append(statement)
+        statement = statement.body[0]
+    if not isinstance(statement, Add) or statement.name != start.name or not isinstance(statement.value, Load):
+        return None
+    index = end.index if isinstance(end, AddAt) else tuple(map(Affine.variable, kernel.axes))
+    return statement.value, loops, index
+
+
+def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
+    """The variables of a read as forms of the labels that stand for its indices, if these determine each other."""
+    values: Forms = {}
+    waiting = list(zip(load.index, labels, strict=True))
+    while waiting:
+        left = []
+        for form, label in waiting:
+            known = form.substitute(values)
+            unknown = [v for v in variables if v not in values and v in known.atoms()]
+            if len(unknown) > 1:
+                left.append((form, label))
+                continue
+            if not unknown or abs(known.coefficient(unknown[0])) != 1 or unknown[0] in known.hidden():
+                return None
+            sign = known.coefficient(unknown[0])
+            values[unknown[0]] = sign * (label - (known - sign * Affine.variable(unknown[0])))
+        if len(left) == len(waiting):
+            return None
+        waiting = left
+    return values if len(values) == len(variables) else None
+
+
+def _box(labels: Sequence[tuple[str, Affine]]) -> list[Row]:
+    """The rows that labels fulfil."""
+    variables = [(Affine.variable(label), extent) for label, extent in labels]
+    return [row for v, extent in variables for row in (Row("ge", v), Row("ge", extent - v - 1))]
+
+
+def check_correlation(step: Correlation, prover: Prover) -> None:
+    """Raise `VerificationError` where a step would read or write outside of an array."""
+    box = _box(step.labels)
+    for view in (step.output, step.left, step.right):
+        for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
+            raise VerificationError(
+                f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
+            )
+
+
+# ---------------------------------------------------------------------------- how blocks lie in arrays
+# How the blocks of a `Correlation` lie in its arrays: which labels run inside of a block, and which count blocks.
+
+
+ROWS = 8
+"""Rows of a block, each of which a number of the one operand is multiplied with."""
+
+LANES = 16
+"""Numbers side by side, in single precision."""
+
+UNKNOWN = 32
+"""How long axes of unknown length are taken for."""
+
+TASKS = 8
+"""At least so many blocks of the result are computed side by side, where that can be."""
+
+_WORTH = 0.2
+
+_SERVES = 128
+
+
+def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
+    """Whether copies of these shapes take long beside the products: each entry serves a few of them only.
+
+    Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
+    """
+    entries = sum(prod(map(length, shape)) for shape in kept)
+    return prod(length(extent) for _, extent in step.labels) <= _SERVES * entries
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The roles of labels: a block is ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
+
+    ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
+    array with the other axes is filled apart. One of them may be an index with several labels, of which ``solved``
+    is computed.
+    """
+
+    left: Load
+    right: Load
+    rows: str
+    lanes: str
+    terms: str
+    tasks: tuple[int, ...]
+    solved: str | None
+
+
+def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
+    """The roles with the best use of a block; None where a good part of it is empty."""
+    lengths = {label: length(extent) for label, extent in step.labels}
+    own = {
+        label: place
+        for label, extent in step.labels
+        if (place := _whole(step.output, label, extent, shapes)) is not None
+    }
+    best: tuple[tuple[float, int], Tiling] | None = None
+    for left, right in ((step.left, step.right), (step.right, step.left)):
+        inside = [_labels(view, lengths) for view in (step.output, left, right)]
+        lanes = [v for v, n in step.labels if v in own and _whole(right, v, n, shapes) is not None]
+        rows = [v for v in lengths if v in inside[0] and v in inside[1] and v not in inside[2]]
+        terms = [v for v in lengths if v not in inside[0]]
+        lane = _longest([v for v in lanes if v not in inside[1]], lengths)
+        row, term = _longest(rows, lengths), _longest(terms, lengths)
+        if lane is None or row is None or term is None:
+            continue
+        use = _use(lengths[lane], LANES) * _use(lengths[row], ROWS) * min(lengths[term], UNKNOWN) / UNKNOWN
+        rank = use, -prod(lengths[v] for v in inside[2])  # the second operand is copied
+        if use >= _WORTH and (best is None or rank > best[0]):
+            best = rank, Tiling(left, right, row, lane, term, *_tasks(step, row, lane, lengths, own))
+    return None if best is None else best[1]
+
+
+def own_axis(view: Load, label: str) -> int | None:
+    """The axis of which a label is the index, if it stands in no other one."""
+    places = [place for place, form in enumerate(view.index) if label in form.atoms()]
+    return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
+
+
+def length(extent: Affine) -> int:
+    """About how long an axis is."""
+    return extent.constant if extent.is_constant else UNKNOWN
+
+
+def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
+    """The axis which a label runs along from its first entry to its last one."""
+    place = own_axis(view, label)
+    return place if place is not None and shapes[view.array][place] == extent else None
+
+
+def _tasks(
+    step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
+) -> tuple[tuple[int, ...], str | None]:
+    """Axes of the output for enough tasks, longest first; an index with several labels if no others are enough."""
+    found, number = [], 1
+    counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}
+    for place in sorted(counts, key=lambda place: -counts[place]):
+        if number < TASKS:
+            found.append(place)
+            number *= max(counts[place], 1)
+    for place, form in enumerate(step.output.index):
+        if number < TASKS and place not in counts and place != own[lane]:
+            inside = [v for v in form.variables() if v in lengths and v != row]
+            solved = _longest(inside, lengths)
+            if solved is not None and row not in form.atoms() and _occurs_once(step.output, solved):
+                return (*found, place), solved
+    return tuple(found), None
+
+
+def _occurs_once(view: Load, label: str) -> bool:
+    return sum(label in form.atoms() for form in view.index) == 1
+
+
+def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
+    """The longest of some axes, of several the last one."""
+    return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
+
+
+def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
+    return {name for form in view.index for name in form.atoms() if name in lengths}
+
+
+def _use(size: int, block: int) -> float:
+    """What part of the blocks that an axis takes it fills."""
+    return size / (max(-(-size // block), 1) * block)

@@ -1,0 +1,210 @@
+"""Kernels over one leading axis in one loop.
+
+A kernel that reads what another has filled at the index of its own first axis only, ``t[i, j]`` for ``u[i, k]``,
+does not have to wait for the rest: both run for one ``i``, then for the next. What lies between them stays in the
+cache, and of an array that nothing else reads one row is enough. A sum over that axis (``Sum_i t[i, p]``) takes
+part as well, if its entries are fewer than those of what it reads: each value of ``i`` adds to all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
+
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.codegen.schedule.rows import row_plan
+from sympy_tensordiff.codegen.schedule.split import LARGE
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
+
+FAR = 64
+"""Steps further away than so many others do not run together."""
+
+
+def fuse(program: Program, prover: Prover) -> Program:
+    """The program with kernels in common loops."""
+    result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
+    check_order(result)
+    return result
+
+
+def check_order(program: Program) -> None:
+    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
+    last = {array.name: -1 for array in program.arguments}
+    last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
+    begun: set[str] = set()
+    for number, step in enumerate(program.kernels):
+        early = {name for name in uses(step).arrays if last.get(name, number) >= number}
+        early |= {step.array} - begun if isinstance(step, Scatter) else set()
+        if early:
+            raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
+        begun.update(filled_arrays(step))
+    if lost := sorted({array.name for array in program.outputs} - begun):
+        raise VerificationError(f"no step fills {', '.join(lost)}")
+
+
+@dataclass
+class _Group:
+    """Kernels that run in one loop so far; ``others`` are the arrays that steps left out in between fill."""
+
+    extent: Affine
+    kernels: list[Kernel] = field(default_factory=list)
+    totals: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    weight: int = 0
+
+
+class _Fusion:
+    def __init__(self, program: Program, prover: Prover) -> None:
+        self.program = program
+        self.prover = prover
+        self.shapes = prover.shapes
+        self.temporaries = {array.name for array in program.temporaries}
+        self.reads = {id(step): frozenset(uses(step).arrays) for step in program.kernels}
+        self.readers = Counter(name for read in self.reads.values() for name in read)
+        self.writers = Counter(step.array for step in program.kernels)
+        self.taken = outer_names(program)
+
+    def steps(self) -> list[Step]:
+        """All steps, those that run together as one."""
+        waiting = deque(self.program.kernels)
+        result: list[Step] = []
+        while waiting:
+            first = waiting.popleft()
+            group = self.started(first)
+            if group is None:
+                result.append(first)
+                continue
+            left: list[Step] = []
+            while waiting and len(left) < FAR and group.weight < LARGE:
+                step = waiting.popleft()
+                if isinstance(step, Kernel) and self.joins(step, group):
+                    self.add(step, group)
+                else:
+                    left.append(step)
+                    group.others.add(step.array)
+            waiting.extendleft(reversed(left))
+            result.append(self.fused(group) if len(group.kernels) > 1 else first)
+        return result
+
+    # ------------------------------------------------------------------------ who takes part
+
+    def started(self, step: Step) -> _Group | None:
+        """A group of one kernel; None where none begins with it."""
+        if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
+            return None
+        group = _Group(self.shapes[step.array][0])
+        self.add(step, group)
+        return group
+
+    def is_row_kernel(self, kernel: Kernel) -> bool:
+        """Whether a kernel runs for one value of its first axis as well as it does for all of them."""
+        if isinstance(kernel, Scatter) or not kernel.axes:
+            return False
+        return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
+
+    def joins(self, step: Kernel, group: _Group) -> bool:
+        """Whether a kernel can run in the loop of a group, and gains by it."""
+        if isinstance(step, Scatter):
+            return False
+        read = self.reads[id(step)]
+        own = read & group.filled
+        weight = sum(1 for _ in scalars(step.body))
+        if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
+            return False
+        # What it reads of the group, or else reads as well as the group.
+        common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
+        if not common:
+            return False
+        shape = self.shapes[step.array]
+        is_row = bool(shape) and shape[0] == group.extent and self.is_row_kernel(step)
+        return (is_row and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
+
+    def is_total(self, kernel: Kernel, group: _Group, common: Set[str]) -> bool:
+        """Whether a kernel is one sum over the first axis of the group, of fewer entries than what it reads."""
+        loop = total_loop(kernel, group.extent)
+        if loop is None or not _at(kernel, common, loop.variable):
+            return False
+        if sum(isinstance(s, Accumulator) for s in kernel.body) > 1 or (kernel.axes and any(loops(loop.body))):
+            return False
+        return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
+
+    def add(self, kernel: Kernel, group: _Group) -> None:
+        """Let a kernel take part."""
+        group.weight += sum(1 for _ in scalars(kernel.body))
+        shape = self.shapes[kernel.array]
+        own = self.reads[id(kernel)] & group.filled
+        is_row = bool(shape) and shape[0] == group.extent and _at(kernel, own, kernel.axes[0])
+        if group.kernels and not (is_row and self.is_row_kernel(kernel)):
+            group.totals.add(kernel.array)
+        group.kernels.append(kernel)
+        group.filled.add(kernel.array)
+        group.read |= self.reads[id(kernel)]
+
+    # ------------------------------------------------------------------------ the common loop
+
+    def fused(self, group: _Group) -> Fused:
+        """The step for a group: with one name for the axis, and no name twice."""
+        axis = unique(group.kernels[0].axes[0], self.taken)
+        taken = {*self.taken, axis}
+        tried: dict[str, int] = {}
+        rows = self.rows(group)
+        parts: list[Kernel] = []
+        for kernel in group.kernels:
+            names: dict[str, str] = {}
+            for name in own_names(kernel):
+                names[name] = unique(name, taken, tried=tried)
+                taken.add(names[name])
+            if kernel.array in group.totals:
+                loop = total_loop(kernel, group.extent)
+                assert loop is not None
+                names[loop.variable] = axis
+            else:
+                names[kernel.axes[0]] = axis
+            renaming = Renaming(names)
+            axes = tuple(map(renaming.name, kernel.axes))
+            parts.append(Kernel(kernel.array, axes, renaming.body(kernel.body)))
+        return Fused(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
+
+    def rows(self, group: _Group) -> tuple[Array, ...]:
+        """The temporaries of which one row is enough, without their first axes."""
+        inside = Counter(name for kernel in group.kernels for name in self.reads[id(kernel)])
+        return tuple(
+            Array(name, self.shapes[name][1:])
+            for name in (kernel.array for kernel in group.kernels)
+            if name in self.temporaries and name not in group.totals
+            if inside[name] == self.readers[name] and self.writers[name] == 1
+        )
+
+
+def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
+    """The one loop at the top of a kernel that adds up over ``0 … extent - 1``; None where it is something else."""
+    own = [s for s in kernel.body if isinstance(s, Loop)]
+    others = [s for s in kernel.body if not isinstance(s, Loop | Accumulator | Store)]
+    if len(own) != 1 or others:
+        return None
+    (loop,) = own
+    lows, highs = loop.lows, loop.highs
+    full = len(lows) == len(highs) == 1 and lows[0].form == Affine.of(0) and highs[0].form == extent - 1
+    return loop if full and highs[0].divisor == 1 else None
+
+
+def _at(kernel: Kernel, arrays: Set[str], variable: str) -> bool:
+    """Whether a kernel reads these arrays at one value of their first axes only, its own ``variable``."""
+    if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
+        return False
+    wanted = Affine.variable(variable)
+    return all(
+        bool(node.index) and node.index[0] == wanted
+        for node in scalars(kernel.body)
+        if isinstance(node, Load) and node.array in arrays
+    )

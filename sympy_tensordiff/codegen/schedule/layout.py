@@ -1,0 +1,192 @@
+"""The order of axes in memory: what an innermost loop reads lies side by side.
+
+A loop over points, the rows of a matrix with three columns, reads every third number, which keeps it
+from working on vectors; so does one that runs down a column. What is read in strides, again and again by
+a loop around, is therefore copied once with that axis last. Loops and last axes of few steps count as
+unrolled: the loop around them is the innermost.
+
+Of what is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, the residue classes are copied
+(de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else stands in the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    Array,
+    If,
+    Kernel,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+T = TypeVar("T")
+
+MOST_CLASSES = 16
+"""Of more residue classes than these, each reads few of the entries of a cache line, and none is copied."""
+
+Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
+"""Gets a read, the variable of the innermost loop around it and those of all long ones; gives what takes its place."""
+
+
+def in_reading_order(program: Program) -> Program:
+    """``program`` with copies in the order in which they are read, if it may keep copies."""
+    return _with_copies(program) if program.copies else program
+
+
+def _with_copies(program: Program) -> Program:
+    prover = Prover(program)
+    taken = all_names(program)
+    copies: dict[tuple[str, int, int], Array] = {}
+    kernels: list[Step] = []
+    first: list[Step] = []
+    temporaries = list(program.temporaries)
+    own = {array.name for array in (*program.temporaries, *program.outputs)}
+    for step in program.kernels:
+        fresh: list[Step] = []
+
+        def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
+            place, factor = _place(load, variable), 1
+            if place is None:
+                place, factor = _stride(load, variable)
+            rank = len(load.index)
+            if place is None or (place == rank - 1 and factor == 1) or not _is_repeated(load, around, factor):
+                return load
+            order = _last(place, rank)
+            shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
+            if factor > 1:
+                if not prover.proves(Row("ge", shape[-1] - 1)):
+                    return load
+                classes = quotient(index[-1], factor)
+                shape = (*shape[:-1], Affine.of(factor), quotient(shape[-1] + (factor - 1), factor))
+                index = (*index[:-1], index[-1] - factor * classes, classes)
+            copy = copies.get((load.array, place, factor))
+            if copy is None:
+                name = unique(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
+                copy = copies[load.array, place, factor] = Array(name, shape)
+                taken.add(name)
+                temporaries.append(copy)
+                made = _copying(copy, load.array, order, taken)
+                if factor > 1:
+                    made = _classes(copy, load.array, order, prover.shapes[load.array][place], factor, taken)
+                # Arguments are copied before all else: nothing comes between kernels that may run together.
+                (fresh if load.array in own else first).append(made)
+            return Load(copy.name, index)
+
+        kernel = _visited(step, prover, visit) if type(step) is Kernel else step
+        kernels += [*fresh, kernel]
+    if not copies:
+        return program
+    notes = [
+        f"{copy.name}: a copy of {array} with axis {place} last, along which loops read it"
+        if factor == 1
+        else f"{copy.name}: the residue classes of axis {place} of {array} modulo {factor}, along which loops read it"
+        for (array, place, factor), copy in copies.items()
+    ]
+    return replace(
+        program,
+        temporaries=tuple(temporaries),
+        kernels=(*first, *kernels),
+        notes=(*program.notes, *notes),
+    )
+
+
+def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
+    """Whether long loops around a read repeat it, and no axis is read at one place only.
+
+    With a stride, an entry is repeated where more loops than axes are in the indices, too.
+    """
+    used = {name for form in load.index for name in form.atoms()}
+    is_repeated = not used.issuperset(around) or (factor > 1 and len(used.intersection(around)) > len(load.index))
+    return is_repeated and not any(form.is_constant for form in load.index)
+
+
+def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
+    """The kernel that copies an array with its axes in another order."""
+    axes = [unique(f"i{n}", taken) for n in range(len(order))]
+    index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
+    return Kernel(copy.name, tuple(axes), (Store(Load(array, tuple([index[m] for m in range(len(order))]))),))
+
+
+def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
+    """The kernel that copies the residue classes of the last axis of ``order``; what is behind its end is 0."""
+    *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
+    place = factor * Affine.variable(row) + Affine.variable(residue)
+    index = dict(zip(order, [*map(Affine.variable, axes), place], strict=True))
+    entry = Load(array, tuple([index[m] for m in range(len(order))]))
+    total = unique("s", taken)
+    inside = If((Row("ge", extent - 1 - place),), (Add(total, entry),))
+    return Kernel(copy.name, (*axes, residue, row), (Accumulator(total), inside, Store(Name(total))))
+
+
+# ---------------------------------------------------------------------------- reads
+
+
+def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
+    """The kernel with each read replaced by what ``visit`` gives for it."""
+    extents = kernel.box(prover.shapes)
+    axes = list(zip(kernel.axes, extents, strict=True))
+    planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
+    row = kernel.axes[-1] if planned else None
+
+    def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
+        inside = [s for s in loops if isinstance(s, Loop)]
+        # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
+        long, around = (
+            (
+                *(a for a, extent in axes if not is_short(extent, n)),
+                *(s.variable for s in inside if not has_few_steps(s, n)),
+            )
+            for n in (SHORT, FEW)
+        )
+
+        def read(node: Scalar) -> Scalar:
+            return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
+
+        return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
+
+    return replace(kernel, body=rewrite(kernel.body, change))
+
+
+def _place(load: Load, variable: str | None) -> int | None:
+    """The axis along which a read runs, entry by entry, with ``variable``; None where there is no such."""
+    if variable is None:
+        return None
+    places = [m for m, form in enumerate(load.index) if variable in form.atoms()]
+    if len(places) != 1:
+        return None
+    form = load.index[places[0]]
+    return places[0] if abs(form.coefficient(variable)) == 1 and variable not in form.hidden() else None
+
+
+def _stride(load: Load, variable: str | None) -> tuple[int | None, int]:
+    """The axis along which a read runs in steps of a number of entries, and this number."""
+    places = [m for m, form in enumerate(load.index) if variable in form.atoms()]
+    if variable is None or len(places) != 1 or variable in load.index[places[0]].hidden():
+        return None, 1
+    factor = abs(load.index[places[0]].coefficient(variable))
+    return (places[0], factor) if 1 < factor <= MOST_CLASSES else (None, 1)
+
+
+def _last(place: int, rank: int) -> list[int]:
+    """The axes with one of them last."""
+    return [m for m in range(rank) if m != place] + [place]
+
+
+def _permuted(items: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
+    return tuple([items[m] for m in order])

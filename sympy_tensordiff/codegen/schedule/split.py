@@ -1,0 +1,269 @@
+"""Values that nest deeply or are long are cut into several: Python's parser and compilers refuse such lines.
+
+Python refuses 200 parentheses within each other, and a sum of some thousand terms, which nests
+to the left, overflows the stack of its compiler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Array,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.verify import with_masks
+from sympy_tensordiff.codegen.ir.walk import (
+    Around,
+    all_names,
+    array_shapes,
+    filled,
+    own_names,
+    parts,
+    rewrite,
+    scalars,
+    used_names,
+    values,
+    with_parts,
+    with_values,
+)
+from sympy_tensordiff.integer.affine import Affine
+
+DEPTH = 30
+"""How deep the parts are cut."""
+
+SIZE = 100
+"""How large the parts are at most, but for the arguments of one operation."""
+
+WIDTH = 20
+"""How many terms or factors stand in one line."""
+
+_ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
+
+
+def split_deep(program: Program) -> Program:
+    """The program with a `Let` for each part of a value that nests too deeply or is too long.
+
+    Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
+    result: what is read there outside of an array is tested.
+    """
+    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in values(kernel.body)):
+        return program
+    shapes = array_shapes(program)
+    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    taken |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    kernels = [_Splitter(step, taken).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
+    return with_masks(replace(program, kernels=tuple(kernels)))
+
+
+def _fits(value: Scalar, depth: int, size: int, width: int) -> bool:
+    """Whether a value is neither deeper, nor larger, nor wider than allowed."""
+    depths: dict[int, int] = {}
+    nodes = parts(value)
+    if len(nodes) > size:
+        return False
+    for node in nodes:
+        arguments = node.arguments if isinstance(node, Operation) else ()
+        depths[id(node)] = 1 + max((depths[id(a)] for a in arguments), default=0)
+        if depths[id(node)] > depth or len(arguments) > width:
+            return False
+    return True
+
+
+class _Splitter:
+    """Splits the values of one kernel; ``outside`` are the names of the program."""
+
+    def __init__(self, kernel: Kernel, outside: set[str]) -> None:
+        self.own = kernel
+        self.outside = outside
+        self.taken = {*own_names(kernel), *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
+        self.number = 0
+
+    def kernel(self) -> Kernel:
+        return replace(self.own, body=rewrite(self.own.body, self.change))
+
+    def change(self, statement: Statement, _: Around) -> list[Statement]:
+        """A statement behind the `Let` statements for parts of its value."""
+        before: list[Statement] = []
+
+        def value(scalar: Scalar) -> Scalar:
+            fits = _fits(scalar, DEPTH, SIZE, WIDTH)
+            return scalar if fits else self.value(scalar, before)
+
+        new = with_parts(statement, value)
+        return [*before, new]
+
+    def value(self, value: Scalar, before: list[Statement]) -> Scalar:
+        """``value`` with its deep and large parts in `Let` statements, which ``before`` receives."""
+        done: dict[int, Scalar] = {}
+        depths: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for node in parts(value):
+            new, depth, size = node, 1, 1
+            if isinstance(node, Operation):
+                new = Operation(node.function, tuple(done[id(a)] for a in node.arguments))
+                if node.function in _ASSOCIATIVE and len(node.arguments) > WIDTH:
+                    new = self.folded(new, before)
+                    depth, size = DEPTH, WIDTH
+                else:
+                    depth += max(depths[id(a)] for a in node.arguments)
+                    size += sum(sizes[id(a)] for a in node.arguments)
+            if (depth >= DEPTH or size >= SIZE) and node is not value:
+                new, depth, size = self.named(new, before), 1, 1
+            done[id(node)], depths[id(node)], sizes[id(node)] = new, depth, size
+        return done[id(value)]
+
+    def folded(self, node: Operation, before: list[Statement]) -> Operation:
+        """A long sum or product as several, each of which begins with the one before."""
+        arguments = node.arguments
+        while len(arguments) > WIDTH:
+            first = self.named(Operation(node.function, arguments[:WIDTH]), before)
+            arguments = (first, *arguments[WIDTH:])
+        return Operation(node.function, arguments)
+
+    def named(self, value: Scalar, before: list[Statement]) -> Name:
+        """The name of a new `Let` with this value."""
+        name = self.fresh()
+        before.append(Let(name, value))
+        return Name(name)
+
+    def fresh(self) -> str:
+        self.number += 1
+        while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
+            self.number += 1
+        return f"part{self.number}"
+
+
+# ---------------------------------------------------------------------------- kernels that are too large
+# Kernels too large for a compiler are cut into several, with temporaries for what one hands to the next.
+#
+# Compilers take more than linear time for a function. So in a large kernel each value that is used
+# twice, each sum, and each value that has grown large is computed by a kernel of its own, entry by
+# entry; the others stay with the one place where they are used.
+
+
+LARGE = 300
+"""Kernels of more scalar operations and reads than this are cut."""
+
+PIECE = 60
+"""A value of more than this gets a kernel of its own."""
+
+SHARED = 4
+"""So does a value of more than this that is used more than once."""
+
+
+def split_large(program: Program) -> Program:
+    """The program with bounded kernels, as far as they consist of more than one large loop."""
+    if all(_weight(kernel.body) <= LARGE for kernel in program.nests):
+        return program
+    taken = all_names(program)
+    kernels: list[Step] = []
+    arrays: list[Array] = []
+    shapes = array_shapes(program)
+    for kernel in program.kernels:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or _weight(kernel.body) <= LARGE:
+            kernels.append(kernel)
+            continue
+        pieces = _Pieces(kernel, taken)
+        kernels += pieces.kernels
+        arrays += [Array(name, shapes[kernel.array]) for name in pieces.made]
+    return replace(program, kernels=tuple(kernels), temporaries=(*program.temporaries, *arrays))
+
+
+def _weight(body: Iterable[Statement]) -> int:
+    return sum(1 for _ in scalars(body))
+
+
+class _Pieces:
+    """The kernels that one kernel becomes; ``made`` are the new arrays, all of the shape of its own."""
+
+    def __init__(self, kernel: Kernel, taken: set[str]) -> None:
+        self.kernel = kernel
+        self.taken = taken
+        self.kernels: list[Kernel] = []
+        self.made: list[str] = []
+        self.loads: dict[str, Load] = {}
+        self.positions = {id(statement): number for number, statement in enumerate(kernel.body)}
+        self.declared = {s.name: s for s in kernel.body if isinstance(s, Let | Accumulator)}
+        # What defines each name at top level, and the weight of that with all names it needs that have no array.
+        self.definitions: dict[str, list[Statement]] = {}
+        self.weights: dict[str, int] = {}
+        self.cut()
+
+    def cut(self) -> None:
+        """Make the kernels in the order of the text."""
+        body = self.kernel.body
+        uses = Counter(name for statement in body for name in used_names(statement))
+        conditions: set[str] = set()
+        last = {name: number for number, statement in enumerate(body) for name in filled(statement)}
+        for number, statement in enumerate(body):
+            if isinstance(statement, Let | Accumulator):
+                self.definitions[statement.name] = [statement]
+                self.weights[statement.name] = 0
+            for name in filled(statement):
+                if not isinstance(statement, Let | Accumulator):
+                    others = [self.declared[other] for other in filled(statement) if other != name]
+                    self.definitions[name] += [*others, statement]
+                self.weights[name] += _weight([statement]) + self.below(statement)
+            if isinstance(statement, Let) and _is_condition(statement.value, conditions):
+                conditions.add(statement.name)
+                continue
+            for name in filled(statement):
+                large = self.weights[name] > (SHARED if uses[name] > 1 else PIECE)
+                if last[name] == number and (large or isinstance(statement, Loop)):
+                    self.store(name)
+        result = body[-1]
+        self.kernels.append(replace(self.kernel, body=self.piece([], result)))
+
+    def below(self, statement: Statement) -> int:
+        """The weight of the names without an array that a statement uses."""
+        return sum(
+            self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
+        )
+
+    def store(self, name: str) -> None:
+        """A kernel for the value of a name."""
+        number = len(self.made) + 1
+        while (array := f"{self.kernel.array}_part{number}") in self.taken:
+            number += 1
+        self.taken.add(array)
+        self.made.append(array)
+        body = self.piece(self.definitions[name], Store(Name(name)))
+        self.kernels.append(Kernel(array, self.kernel.axes, body))
+        self.loads[name] = Load(array, tuple(Affine.variable(axis) for axis in self.kernel.axes))
+
+    def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
+        """The statements with all that define what they use; the names with arrays are read."""
+        needed = {name for statement in body for name in filled(statement)}
+        statements = {self.positions[id(statement)]: statement for statement in body}
+        stack = [name for statement in [*body, store] for name in used_names(statement)]
+        while stack:
+            name = stack.pop()
+            if name in self.definitions and name not in self.loads and name not in needed:
+                needed.add(name)
+                for statement in self.definitions[name]:
+                    statements[self.positions[id(statement)]] = statement
+                    stack += used_names(statement)
+        ordered = [statements[position] for position in sorted(statements)]
+        return with_values([*ordered, store], self.read)
+
+    def read(self, value: Scalar) -> Scalar:
+        """The read that takes the place of a name."""
+        return self.loads.get(value.name, value) if isinstance(value, Name) else value
+
+
+def _is_condition(value: Scalar, conditions: set[str]) -> bool:
+    if isinstance(value, Name):
+        return value.name in conditions
+    return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")
