@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import array_shapes
-from sympy_tensordiff.codegen.lower.lower import matrices
+from sympy_tensordiff.codegen.lower import matrices
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.codegen.schedule import correlations as passes
