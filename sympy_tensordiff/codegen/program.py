@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.shared import ordered_sums
+from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import defined_at_zero, in_terms
 from sympy_tensordiff.codegen.lower.ties import with_kept_values
@@ -272,6 +272,7 @@ def _lowered(
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
     tight = without_twins(graph, tight)
     if lowering.temporaries:
+        tight = joined_sums(graph, lowering.planner, tight)
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows

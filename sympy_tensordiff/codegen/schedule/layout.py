@@ -5,12 +5,15 @@ from working on vectors; so does one that runs down a column. What is read in st
 a loop around, is therefore copied once with that axis last. Loops and last axes of few steps count as
 unrolled: the loop around them is the innermost.
 
+A product of matrices is computed in that order in the first place.
+
 Of what is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, the residue classes are copied
 (de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else stands in the index.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -21,6 +24,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
     Array,
+    Contraction,
     If,
     Kernel,
     Loop,
@@ -31,7 +35,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, uses, with_parts
 from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
@@ -45,8 +49,44 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """``program`` with copies in the order in which they are read, if it may keep copies."""
-    return _with_copies(program) if program.copies else program
+    """``program`` with products of matrices and copies in the order in which they are read, if it may keep copies."""
+    return _with_copies(_with_turned_products(program)) if program.copies else program
+
+
+def _with_turned_products(program: Program) -> Program:
+    """Products of matrices that loops read down their columns more often than along their rows lie transposed."""
+    prover = Prover(program)
+    own = {array.name for array in program.temporaries if len(array.shape) > 1}
+    steps = [step for step in program.kernels if type(step) is not Kernel]
+    own -= {name for step in steps for name in uses(step).arrays}
+    own &= {step.array for step in steps if isinstance(step, Contraction)}
+    votes: Counter[str] = Counter()
+
+    def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        if load.array in own:
+            places = (_place(load, one) for one in (variable, *reversed(around)))
+            place = next((place for place in places if place is not None), None)
+            rank = len(load.index)
+            votes[load.array] += (place == rank - 2) - (place == rank - 1)
+        return load
+
+    for step in program.kernels if own else ():
+        if type(step) is Kernel:
+            _visited(step, prover, vote)
+    turned = {name for name, count in votes.items() if count > 0}
+
+    def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        return Load(load.array, _swapped(load.index)) if load.array in turned else load
+
+    kernels: list[Step] = []
+    for step in program.kernels if turned else ():
+        if isinstance(step, Contraction) and step.array in turned:
+            step = replace(step, output=_swapped(step.output))
+        kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
+    arrays = [replace(a, shape=_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
+    notes = [f"{name}: transposed, since loops read along its columns" for name in sorted(turned)]
+    program = replace(program, temporaries=tuple(arrays), notes=(*program.notes, *notes))
+    return replace(program, kernels=tuple(kernels)) if turned else program
 
 
 def _with_copies(program: Program) -> Program:
@@ -186,6 +226,11 @@ def _stride(load: Load, variable: str | None) -> tuple[int | None, int]:
 def _last(place: int, rank: int) -> list[int]:
     """The axes with one of them last."""
     return [m for m in range(rank) if m != place] + [place]
+
+
+def _swapped(items: Sequence[T]) -> tuple[T, ...]:
+    """The last two in the other order."""
+    return *items[:-2], items[-1], items[-2]
 
 
 def _permuted(items: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:

@@ -1,0 +1,163 @@
+"""The sums of a program in the form that takes the least work, before they are planned.
+
+Nested sums: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``. Both take the same multiplications, but for
+the arrays that keep the inner sum. The other order is chosen
+
+- where its inner sum depends on fewer indices around both sums, and so is computed less often;
+- where it depends on as many, and is needed elsewhere, too: then one array of it serves both;
+- for a single number, where its innermost loop reads along rows and the other one down columns.
+
+Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
+``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of what is divided by its sum. Only where both sums depend on the
+same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
+nothing else uses one of the sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row
+
+Rows = tuple[Row, ...]
+
+
+class Exchanged(NamedTuple):
+    """A sum in the other order, its inner sum, the indices of that, and whether it runs along rows more often."""
+
+    whole: Node
+    inner: Node
+    outer: tuple[int, ...]
+    is_fewer: bool
+    is_along: bool
+
+
+def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """``roots`` with nested sums in the better order, and the inner sums that several places need.
+
+    The latter are given as `Planner.numbered` does, over the numbered axes.
+    """
+    parts = reachable(*roots)
+    known = {_numbered(planner, part) for part in parts if part.op == "sum"}
+    shared: set[Node] = set()
+    done: dict[Node, Node] = {}
+    for node in parts:
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        found = _exchanged(graph, new, planner.facts) if new.op == "sum" else None
+        if found is not None:
+            name = _numbered(planner, found.inner, found.outer)
+            if name in known:
+                shared.add(name)
+            if found.is_fewer or name in known or (found.is_along and not _around(new)):
+                new = found.whole
+        done[node] = new
+    return [done[root] for root in roots], shared
+
+
+def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
+    """A sum over one other sum in the other order; None where it costs more, or one sum is bounded by the other."""
+    outer, outer_rows, body = graph.open(node)
+    factors = graph.factors(body)
+    sums = [factor for factor in factors if factor.op == "sum"]
+    if len(sums) != 1 or len(factors) == 1 or not is_never_empty(outer, outer_rows, facts):
+        return None
+    inner, inner_rows, summand = graph.open(sums[0])
+    if any(not row.form.atoms().isdisjoint(outer) for row in inner_rows):
+        return None
+    others = [factor for factor in factors if factor is not sums[0]]
+    coupled = [factor for factor in graph.factors(summand) if not factor.free.isdisjoint(outer)]
+    own = [factor for factor in graph.factors(summand) if factor.free.isdisjoint(outer)]
+    if not coupled or any(factor.free.isdisjoint(inner) for factor in coupled):
+        return None
+    new = graph.sum(outer, outer_rows, graph.mul([*others, *coupled]))
+    if not _around(new) <= _around(sums[0]):
+        return None
+    whole = graph.sum(inner, inner_rows, graph.mul([*own, new]))
+    along = _along(coupled, outer) > _along(coupled, inner)
+    return Exchanged(whole, new, inner, _around(new) < _around(sums[0]), along)
+
+
+def _around(node: Node) -> set[int]:
+    """The indices around a node that it depends on, but for those that have been opened."""
+    return {v for v in node.free if v < 0}
+
+
+def _numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
+    return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
+
+
+def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
+    """How many reads run along rows if these variables do."""
+    count = 0
+    for part in reachable(*factors):
+        if part.op == "read" and part.data:
+            *heads, last = [form.atoms().isdisjoint(variables) for form in part.data]
+            count += not last and all(heads)
+    return count
+
+
+# ---------------------------------------------------------------------------- sums over one range
+
+
+def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` in which the sums of an addition that run over one range and share factors are one sum."""
+    parts = reachable(*roots)
+    if not any(part.op == "add" and sum(not term.plain for term in part.args) > 1 for part in parts):
+        return list(roots)
+    used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
+    done: dict[Node, Node] = {}
+    for part in parts:
+        new = graph.with_args(part, [done[arg] for arg in part.args])
+        if new.op == "add":
+            own = {term: _sums_in(graph, term) for term in new.args}
+            single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
+            new = _joined(graph, new, {term: sums for term, sums in single.items() if sums})
+        done[part] = new
+    return [done[root] for root in roots]
+
+
+def _sums_in(graph: Graph, term: Node) -> list[Node]:
+    """The sums among the factors of a term."""
+    return [factor for factor in graph.factors(graph.split_coefficient(term)[1]) if factor.op == "sum"]
+
+
+def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
+    """An addition with two of its terms joined at a ``single`` sum of each, and then others, as long as there are."""
+    for first, second in combinations(single, 2):
+        for pair in product(single[first], single[second]):
+            found = _as_one(graph, (first, second), pair)
+            if found is not None:
+                new = graph.add([*(term for term in addition.args if term not in (first, second)), found])
+                left = {term: sums for term, sums in single.items() if term not in (first, second)}
+                return _joined(graph, new, left | {found: _sums_in(graph, found)}) if new.op == "add" else new
+    return addition
+
+
+def _as_one(graph: Graph, both: Sequence[Node], sums: Sequence[Node]) -> Node | None:
+    """Two terms as one, with a sum of each; None where these differ in their ranges, or where it takes more work."""
+    if sums[0].free != sums[1].free:
+        return None
+    variables, rows, body = graph.open(sums[0])
+    own, other_rows, other = graph.open(sums[1])
+    names = {v: Affine.variable(w) for v, w in zip(own, variables, strict=False)}
+    if len(own) != len(variables) or {*rows} != {row.substitute(names) for row in other_rows}:
+        return None
+    terms = []
+    for term, node, inner in zip(both, sums, (body, graph.substitute(other, names)), strict=True):
+        outer, core = graph.split_coefficient(term)
+        number, summand = graph.split_coefficient(inner)
+        around = [factor for factor in graph.factors(core) if factor is not node]
+        terms.append((outer * number, [*around, *graph.factors(summand)]))
+    common = [factor for factor in terms[0][1] if factor in terms[1][1]]
+    rests = [graph.scale(c, graph.mul([f for f in factors if f not in common])) for c, factors in terms]
+    addition = graph.add(rests)
+    within = [factor for factor in common if not factor.free.isdisjoint(variables)]
+    if not within or not any(addition.free <= rest.free for rest in rests):
+        return None
+    outside = [factor for factor in common if factor.free.isdisjoint(variables)]
+    return graph.mul([*outside, graph.sum(variables, rows, graph.mul([*within, addition]))])
