@@ -274,9 +274,9 @@ def _lowered(
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
-    if expand or graph.integers or lowering.shares_rows:
+    if True:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
-        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand, plain=plain, large=large)
+        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=True, plain=plain, large=large)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}

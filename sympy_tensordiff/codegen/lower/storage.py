@@ -219,6 +219,8 @@ class Storage:
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension"
+        if self.graph.split_coefficient(node)[0] != 1:
+            return None  # its other factors are kept, for what has them with another sign, too
         if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
@@ -256,7 +258,7 @@ class Storage:
             return
         totals = self._uses, self._everywhere
         for part in shared_parts(node, totals, self.outside.union(home.variables)):
-            yield self._temporary(part, home, shared=True)
+            yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _keep_tables(self, node: Node) -> Recursion[None]:
         """Tables of functions that ``node`` reads come first: calls of the same functions in it read them, too."""

@@ -9,7 +9,7 @@ part as well, if its entries are fewer than those of what it reads: each value o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -76,7 +76,7 @@ class _Fusion:
 
     def steps(self) -> list[Step]:
         """All steps, those that run together as one."""
-        waiting = deque(self.program.kernels)
+        waiting = deque(self.late())
         result: list[Step] = []
         while waiting:
             first = waiting.popleft()
@@ -87,14 +87,31 @@ class _Fusion:
             left: list[Step] = []
             while waiting and len(left) < FAR and group.weight < LARGE:
                 step = waiting.popleft()
-                if isinstance(step, Kernel) and self.joins(step, group):
-                    self.add(step, group)
+                own = self.own_of(step, left, group)
+                group.others -= {other.array for other in own}
+                if isinstance(step, Kernel) and self.joins(step, group, own):
+                    for kernel in (*own, step):
+                        self.add(kernel, group)
+                    left = [other for other in left if other not in own]
                 else:
                     left.append(step)
-                    group.others.add(step.array)
+                    group.others |= {step.array, *(other.array for other in own)}
             waiting.extendleft(reversed(left))
             result.append(self.fused(group) if len(group.kernels) > 1 else first)
         return result
+
+    def late(self) -> list[Step]:
+        """The steps, in which a kernel that gives each row of one other what it needs comes right before that one."""
+        late: list[Step] = []
+        for step in reversed(self.program.kernels):
+            place = 0
+            if type(step) is Kernel and self.readers[step.array] == self.writers[step.array] == 1:
+                n, reader = next((n, r) for n, r in enumerate(late) if step.array in self.reads[id(r)])
+                shapes = self.shapes[step.array], self.shapes[reader.array]
+                if type(reader) is Kernel and all(shapes) and shapes[0][0] == shapes[1][0]:
+                    place = n if _at(reader, {step.array}, reader.axes[0]) else 0
+            late.insert(place, step)
+        return late
 
     # ------------------------------------------------------------------------ who takes part
 
@@ -112,22 +129,37 @@ class _Fusion:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
-    def joins(self, step: Kernel, group: _Group) -> bool:
-        """Whether a kernel can run in the loop of a group, and gains by it."""
+    def own_of(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
+        """The kernels left out so far that could run in the loop of a group, for ``step`` alone."""
+        wanted = self.reads[id(step)] & group.others if self.reads[id(step)] & group.filled else frozenset()
+        return [
+            other
+            for other in left
+            if type(other) is Kernel and other.array in wanted & self.temporaries and self.readers[other.array] == 1
+            if self.writers[other.array] == 1 and self.is_row(other, group)
+            if self.reads[id(other)].isdisjoint(group.others | group.totals)
+            if _at(other, self.reads[id(other)] & group.filled, other.axes[0])
+        ]
+
+    def is_row(self, kernel: Kernel, group: _Group) -> bool:
+        """Whether a kernel has a row for each step of the loop of a group."""
+        shape = self.shapes[kernel.array]
+        return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
+
+    def joins(self, step: Kernel, group: _Group, with_: Sequence[Kernel] = ()) -> bool:
+        """Whether a kernel, together ``with_`` others, can run in the loop of a group, and gains by it."""
         if isinstance(step, Scatter):
             return False
         read = self.reads[id(step)]
-        own = read & group.filled
-        weight = sum(1 for _ in scalars(step.body))
+        own = read & (group.filled | {kernel.array for kernel in with_})
+        weight = sum(1 for kernel in (*with_, step) for _ in scalars(kernel.body))
         if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
         if not common:
             return False
-        shape = self.shapes[step.array]
-        is_row = bool(shape) and shape[0] == group.extent and self.is_row_kernel(step)
-        return (is_row and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
+        return (self.is_row(step, group) and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
 
     def is_total(self, kernel: Kernel, group: _Group, common: Set[str]) -> bool:
         """Whether a kernel is one sum over the first axis of the group, of fewer entries than what it reads."""
@@ -141,10 +173,8 @@ class _Fusion:
     def add(self, kernel: Kernel, group: _Group) -> None:
         """Let a kernel take part."""
         group.weight += sum(1 for _ in scalars(kernel.body))
-        shape = self.shapes[kernel.array]
         own = self.reads[id(kernel)] & group.filled
-        is_row = bool(shape) and shape[0] == group.extent and _at(kernel, own, kernel.axes[0])
-        if group.kernels and not (is_row and self.is_row_kernel(kernel)):
+        if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
         group.kernels.append(kernel)
         group.filled.add(kernel.array)
