@@ -194,8 +194,9 @@ def assemble(
     search : sequence of int
         The numbers of checks of data, whose searches are computed in the place of ``nodes``.
     of_rows : set of str, optional
-        Gets the names of temporaries that keep what functions return of the axes of several sums, as
-        ``exp(-(x[i] - k)**2)``. These may be larger than all arguments: only one row of each is to be kept.
+        Gets the names of temporaries that are kept for several places only, and keep what functions return of the
+        axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. These may be larger than all arguments: only one
+        row of each is to be kept.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -228,7 +229,7 @@ def assemble(
     lowering.shares_rows = of_rows is not None
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
-        of_rows |= lowering.of_rows & {array.name for array in program.temporaries}
+        of_rows |= (lowering.of_rows - lowering.of_loops) & {array.name for array in program.temporaries}
     if expected is not None:
         by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
@@ -274,9 +275,9 @@ def _lowered(
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
-    if True:
+    if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
-        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=True, plain=plain, large=large)
+        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}

@@ -119,8 +119,10 @@ class Lowering(Matrices):
         if found is None:
             return None
         stored, index = found
-        if self.shares_rows and shared and not node.height and len(stored.candidate.axes) > axes_read(node):
-            self.of_rows.add(stored.array)
+        if self.shares_rows and shared and node.op == "call":
+            count = len(stored.candidate.axes)
+            is_for_itself = count < block.context.dimension if node.height else count <= axes_read(node)
+            (self.of_loops if is_for_itself else self.of_rows).add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:

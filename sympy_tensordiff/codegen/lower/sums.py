@@ -40,11 +40,12 @@ class Exchanged(NamedTuple):
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """``roots`` with nested sums in the better order, and the inner sums that several places need.
 
-    The latter are given as `Planner.numbered` does, over the numbered axes.
+    The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that
+    several values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
     """
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
-    shared: set[Node] = set()
+    shared = _of_several(planner, parts)
     done: dict[Node, Node] = {}
     for node in parts:
         new = graph.with_args(node, [done[arg] for arg in node.args])
@@ -57,6 +58,16 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
                 new = found.whole
         done[node] = new
     return [done[root] for root in roots], shared
+
+
+def _of_several(planner: Planner, parts: Sequence[Node]) -> set[Node]:
+    """The sums with one index that are arguments of several nodes, over the numbered axes."""
+    around: dict[Node, set[Node]] = {}
+    for part in parts:
+        for arg in part.args if part.op in ("pow", "call") else ():
+            if arg.op == "sum" and len(_around(arg)) == 1:
+                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, part))
+    return {node for node, users in around.items() if len(users) > 1}
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:

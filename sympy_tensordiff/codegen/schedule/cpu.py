@@ -47,7 +47,8 @@ class Place:
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``entries`` stand in the place of accumulators. ``fired`` gets the rules that have applied.
+    ``entries`` stand in the place of accumulators. ``fired`` gets the rules that have applied, ``ends`` the names of
+    where loops stopped that go on for the next entry, most of them by one step.
     """
 
     prover: Prover
@@ -58,6 +59,7 @@ class Place:
     is_within: bool = False
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
     fired: dict[Rule, None] = field(default_factory=dict)
+    ends: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,14 @@ def _rows(
         length, row = Affine.of(STRIP), replace(inner, highs=(Bound(Affine.variable(last) - 1),))
         around = replace(around, body=(Set(Name(last), Ends((), inner.highs)),))
     arrays = [Alloc(name, (exactly(length),), kernel.array) for name in sorted(plan.expanded)]
-    scans = [carried for scan in plan.scans for carried in carry(row, scan, target, place.fresh)]
+    scans: list[Statement] = []
+    done: list[str] = []
+    for scan in plan.scans:
+        begin, *carried = carry(row, scan, target, done, place.fresh)
+        assert isinstance(begin, Set) and isinstance(begin.target, Name)
+        place.ends.add(begin.target.name)
+        scans += [begin, *carried]
+        done += [accumulator.name for accumulator in scan.accumulators]
     if scans:
         # They come in front of the last segment, and use what the others have made.
         first, rest = (replace(plan, segments=part) for part in (plan.segments[:-1], plan.segments[-1:]))
@@ -189,7 +198,8 @@ def _refined(body: Sequence[Statement], place: Place, is_one: bool) -> tuple[Sta
 
 
 def _in_chains(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
-    return rfactor(loop, CHAINS, place.fresh) if is_extremum(loop) else None
+    goes_on = any(not bound.form.atoms().isdisjoint(place.ends) for bound in bounds(loop))
+    return rfactor(loop, CHAINS, place.fresh) if is_extremum(loop) and not goes_on else None
 
 
 def _in_parts(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:

@@ -6,19 +6,20 @@ recipe that asks for each in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import Bound, Ends, If, Let, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import double, explicit, real, span, start, with_scalars
+from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY, double, explicit, real, span, start, with_scalars
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Scan
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner
+from sympy_tensordiff.codegen.schedule.scans import Scan
 from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
 from sympy_tensordiff.codegen.schedule.windows import untied
-from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
 """Makes a name that nothing has, like the one that is wished for."""
@@ -94,21 +95,49 @@ def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement
     return [replace(row, body=explicit(with_values(body, ordered), target))] if body else []
 
 
-def carry(row: Loop, scan: Scan, target: Load, fresh: Fresh) -> tuple[Statement, ...]:
-    """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions)."""
+def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
+    """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
+
+    ``others`` are the scans whose entries are there already.
+    """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
+    entries = carried | {name: Load(name, axis) for name in others}
     end = fresh(f"{loop.variable}_{'low' if scan.downward else 'stop'}")
     here, lows, highs = Affine.variable(end), Ends(loop.lows), Ends((), loop.highs)
     if scan.downward:
-        first, moved, rest = highs, Set(Name(end), lows, "min"), replace(loop, highs=(Bound(here - 1),))
+        first, moved = highs, Set(Name(end), lows, "min")
+        rest, before = replace(loop, highs=(Bound(here - 1),)), replace(loop, lows=(Bound(here),))
     else:
-        first, moved, rest = lows, Set(Name(end), highs, "max"), replace(loop, lows=(Bound(here),))
-    body: list[Statement] = [*with_scalars(explicit([rest], target), carried), moved]
+        first, moved = lows, Set(Name(end), highs, "max")
+        rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1),))
+    begin = [start(carried[acc.name], acc.reduction) for acc in scan.accumulators]
+    body: list[Statement] = [*with_scalars(explicit([rest], target), entries), moved]
+    if scan.shift is not None:
+        (total,) = carried.values()
+        (shift,) = with_scalars([Set(Name(fresh("shift")), scan.shift)], entries)
+        assert isinstance(shift, Set) and isinstance(shift.target, Name)
+        so_far = Name(fresh("shift_so_far"))
+        begin.append(Set(so_far, INFINITY))
+        again = _rescale(total, so_far, shift.target, with_scalars(explicit([before], target), entries), fresh)
+        body = [shift, *again, Set(so_far, shift.target), *body]
     body += [Set(Load(name, axis), running) for name, running in carried.items()]
     inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body
-    begin = [start(carried[acc.name], acc.reduction) for acc in scan.accumulators]
     return (Set(Name(end), first), *begin, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+
+
+def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
+    """A sum of exponentials under another shift of the exponents: a multiple of at most 1, or its ``terms`` again."""
+    factor, again = Name(fresh("factor")), Name(fresh("again"))
+    is_less = Operation("le", (factor, Number(1)))
+    is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
+    return [
+        Set(factor, Operation("exp", (Operation("add", (new, Operation("neg", (old,)))),))),
+        Set(again, FALSE),
+        Set(again, Operation("not", (Operation("and", (is_less, is_finite)),)), "any"),
+        Set(total, Operation("mul", (total, factor))),
+        If((Row("ge", Affine.variable(again.name) - 1),), (Set(total, Number(0)), *terms)),
+    ]
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:

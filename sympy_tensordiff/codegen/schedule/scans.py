@@ -1,0 +1,183 @@
+"""Scans: reductions of which each entry of a row takes those of the entry before it a few values further.
+
+``product[p] = x[0]*...*x[p - 1]`` is the product of the entry before times ``x[p - 1]``: one pass along
+the row in place of a loop for each entry. Where the loop ends at the same value for all entries and
+begins later and later, the pass goes down the row.
+
+A sum of multiples of exponentials goes on as well where the exponents have terms of the entry alone:
+``s[p] = Sum_{j <= p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of
+exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. Where that factor is greater than 1, or what is
+multiplied with it is not finite, the sum starts again: nothing overflows that does not in a loop for each entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.scalars import Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import (
+    added,
+    declared,
+    dependences,
+    forms,
+    rewrite_scalar,
+    scalar_names,
+    scalars,
+    statements,
+    subexpressions,
+)
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import data_entries
+
+LONGEST = 64
+"""A summand of more operations and reads than this is not looked through for exponents."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A loop that goes on where it has stopped at the entry before, where the conditions hold.
+
+    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there.
+    ``shift``: what the exponents in the summand have for an entry.
+    """
+
+    accumulators: tuple[Accumulator, ...]
+    loop: Loop
+    conditions: tuple[Row, ...]
+    downward: bool
+    shift: Scalar | None = None
+
+
+def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan], tuple[Statement, ...]]:
+    """The scans of a kernel along its last axis, and its body without them and without what they alone have used.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    outside : mapping
+        For each name that is declared at top level, whether it has one value for a row.
+    """
+    finder = _Finder(kernel, outside)
+    body: list[Statement] = []
+    used: set[str] = set()
+    for statement in reversed(finder.block(kernel.body, ())):
+        if not isinstance(statement, Let) or statement.name in used:
+            body.insert(0, statement)
+            used |= {node.name for node in scalars([statement]) if isinstance(node, Name)}
+    return finder.found, tuple(body)
+
+
+class _Finder:
+    def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
+        self.axis = kernel.axes[-1]
+        self.outside = outside
+        self.found: list[Scan] = []
+        self.declared = declared(kernel.body)
+        self.depends = dependences(kernel)
+        # The loops, at any depth, that fill an accumulator on their own.
+        self.additions = [s.name for s in statements(kernel.body) if isinstance(s, Add)]
+
+    def block(self, body: tuple[Statement, ...], conditions: tuple[Row, ...]) -> tuple[Statement, ...]:
+        """A block, behind conditions, without its scans."""
+        outer = {s.name: s for s in body if isinstance(s, Accumulator)}
+        taken: set[Statement] = set()
+        result: list[Statement] = []
+        for statement in body:
+            if isinstance(statement, Loop) and (scan := self.scan(statement, outer, conditions)):
+                self.found.append(scan)
+                taken |= {*scan.accumulators, statement}
+            elif isinstance(statement, If):
+                inner = self.block(statement.body, (*conditions, *statement.conditions))
+                statement = replace(statement, body=inner)
+            result.append(statement)
+        return tuple(s for s in result if s not in taken)
+
+    def scan(self, loop: Loop, outer: Mapping[str, Accumulator], conditions: tuple[Row, ...]) -> Scan | None:
+        """The scan that a loop is; None where it is none."""
+        rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
+        if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
+            return None
+        if conditions and data_entries([bound.form for bound in (loop.highs if rising[0] else loop.lows)]):
+            return None  # the first end is computed for all entries; its data may be read behind the conditions only
+        filled = added(loop.body)
+        alone = all(name in outer and self.is_filled_here(name, loop) for name in filled)
+        if not filled or not alone:
+            return None
+        scan = Scan(tuple(outer[name] for name in filled), loop, conditions, downward=rising[0])
+        return self.rescaled(scan) if self.varies(loop) else scan
+
+    def is_rising(self, bound: Bound) -> bool:
+        """Whether a bound does not become less from one entry to the next."""
+        return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
+
+    def is_filled_here(self, name: str, loop: Loop) -> bool:
+        """Whether nothing but a loop adds to an accumulator."""
+        here = sum(isinstance(s, Add) and s.name == name for s in statements(loop.body))
+        return here == self.additions.count(name)
+
+    def varies(self, loop: Loop) -> bool:
+        """Whether what a loop does at one of its values differs between entries."""
+        if any(self.axis in form.atoms() for form in forms(loop.body)):
+            return True
+        used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
+        return any(name in self.declared and not self.outside.get(name) for name in used)
+
+    def rescaled(self, scan: Scan) -> Scan | None:
+        """A scan whose summand depends on the entry through terms of an exponent only; None for any other."""
+        *lets, add = scan.loop.body
+        if not isinstance(add, Add) or add.reduction != "sum" or not all(isinstance(s, Let) for s in lets):
+            return None
+        value = self.written_out(add.value)
+        if value is None:
+            return None
+        varying = [factor for factor in _factors(value) if self.depends_on_axis(factor)]
+        if len(varying) != 1 or not isinstance(varying[0], Operation) or varying[0].function != "exp":
+            return None
+        shift = [term for term in _terms(varying[0].arguments[0]) if self.depends_on_axis(term)]
+        if any(scan.loop.variable in scalar_names(term, self.depends) for term in shift):
+            return None
+        whole = shift[0] if len(shift) == 1 else Operation("add", tuple(shift))
+        return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
+
+    def depends_on_axis(self, value: Scalar) -> bool:
+        """Whether a value differs between entries."""
+        return self.axis in scalar_names(value, self.depends)
+
+    def written_out(self, value: Scalar) -> Scalar | None:
+        """A value over the arrays and what earlier scans have found; None where it needs more, or is long."""
+        known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
+        known |= {name for name, is_same in self.outside.items() if is_same}
+        while True:
+            names = {node.name for node in subexpressions(value) if isinstance(node, Name)}
+            lets = {name: let for name in names - known if isinstance(let := self.declared.get(name), Let)}
+            if not lets:
+                return value if names & self.declared.keys() <= known else None
+
+            def written(part: Scalar, lets: Mapping[str, Let] = lets) -> Scalar:
+                return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
+
+            value = rewrite_scalar(value, written)
+            if sum(1 for _ in subexpressions(value)) > LONGEST:
+                return None
+
+
+def _factors(value: Scalar) -> Iterator[Scalar]:
+    """The factors of a value, but for signs."""
+    if isinstance(value, Operation) and value.function in ("mul", "neg"):
+        for argument in value.arguments:
+            yield from _factors(argument)
+    else:
+        yield value
+
+
+def _terms(value: Scalar) -> Iterator[Scalar]:
+    """The terms of a value, with their signs."""
+    if isinstance(value, Operation) and value.function == "add":
+        for argument in value.arguments:
+            yield from _terms(argument)
+    elif isinstance(value, Operation) and value.function == "neg":
+        yield from (Operation("neg", (term,)) for term in _terms(value.arguments[0]))
+    else:
+        yield value
