@@ -149,7 +149,7 @@ def test_sums_of_as_many_entries_as_they_read_wait():
 
 def test_plans_name_what_runs_together():
     plan = td.lambdify((x,), SOFT).plan
-    assert "together for each i0: fill t[i0], t0[i0], result[i0, j], of t, t0 one row" in plan
+    assert "together for each i0: fill t[i0], t1[i0, i1], t0[i0], result[i0, j], of t, t1, t0 one row" in plan
     assert "together" not in td.lambdify((x,), SOFT, "numpy").plan
 
 
@@ -233,3 +233,16 @@ def test_tables_of_functions_serve_what_calls_these_again():
     program = build_program([s, h], td.gradient(energy, s))
     assert print_source(program, "numpy").count("tanh(") == 1
     assert print_source(program, "numba").count("**2") == 1
+
+
+def test_what_one_row_needs_comes_with_it():
+    """Two tables that only the sums of a row read, one of them made before what the other one waits for."""
+    distances = td.TensorComprehension(td.IndexedSum((x[i, k] - x[j, k]) ** 2, (k, 0, m - 1)), (i, n), (j, n))
+    weights = td.TensorComprehension(1 / (1 + distances[i, j]) ** 2, (i, n), (j, n))
+    means = td.TensorComprehension(td.IndexedSum(sympy.cos(x[i, k]), (k, 0, m - 1)) ** 3, (i, n))
+    pairs = td.TensorComprehension(sympy.sin(means[i] + means[j]), (i, n), (j, n))
+    expr = td.TensorComprehension(td.IndexedSum(weights[i, k] * pairs[i, k] * x[k, j], (k, 0, n - 1)), (i, n), (j, m))
+    program, together = fused(expr, (x,))
+    rows = {array.name for step in together.kernels if isinstance(step, Fused) for array in step.rows}
+    assert len([array for array in program.temporaries if len(array.shape) == 2 and array.name not in rows]) == 0
+    check_against(program, together, values_of((x,)))

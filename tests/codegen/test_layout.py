@@ -16,6 +16,7 @@ from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, t
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel, Operand, Program, Store
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
@@ -198,3 +199,34 @@ def test_filters_of_five_taps_are_read_by_residue_classes():
     windows = np.lib.stride_tricks.sliding_window_view(arrays[0], (5, 5))[:60:2, :60:2]
     residual = 2 * (np.einsum("abcd,cd->ab", windows, arrays[1]) - arrays[2])
     np.testing.assert_allclose(function(*arrays)[1], np.einsum("ab,abcd->cd", residual, windows), rtol=1e-11)
+
+
+def product_read(*indices):
+    """A product of matrices c[i, j], and the sums over k <= i of what is read of it at ``indices``."""
+    product = Contraction("c", (0, 1), Operand("a", (0, 2)), Operand("b", (1, 2)))
+    loads = [load("c", *index) for index in indices]
+    value = loads[0] if len(loads) == 1 else op("mul", *loads)
+    sums = Kernel("r", ("i",), (*total("s", value, ("k", 0, i)), Store(Name("s"))))
+    arrays = array("a", N, M), array("b", N, M)
+    return Program(arrays, (result("r", N),), (result("c", N, N),), (product, sums))
+
+
+READS = {"columns": [(k, i)], "rows": [(i, k)], "both": [(i, k), (k, i)], "more columns": [(k, i), (k, i), (i, k)]}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_products_of_matrices_lie_as_loops_read_them(name):
+    program = product_read(*READS[name])
+    turned = in_reading_order(program)
+    found = next(step.output for step in turned.kernels if isinstance(step, Contraction))
+    assert found == ((1, 0) if "columns" in name else (0, 1))
+    assert ("c: transposed, since loops read along its columns" in turned.notes) == ("columns" in name)
+    random = np.random.default_rng(0)
+    check_against(*map(calls_in_loops, (program, turned)), [random.normal(size=(4, 3)), random.normal(size=(4, 3))])
+
+
+def test_products_of_matrices_that_products_read_stay():
+    program = product_read((k, i))
+    square = Contraction("d", (0, 1), Operand("c", (0, 2)), Operand("c", (2, 1)))
+    program = replace(program, kernels=(*program.kernels, square), outputs=(*program.outputs, result("d", N, N)))
+    assert next(step.output for step in in_reading_order(program).kernels if isinstance(step, Contraction)) == (0, 1)

@@ -334,4 +334,4 @@ def test_what_is_kept_for_an_operand_is_made_in_its_order():
     loss = td.IndexedSum(total - td.IndexedSum(y[i, l] * score, (l, 0, 9)), (i, 0, 89))
     function = td.lambdify([x, w, y], td.gradient(loss, w))
     assert {index[0] for index in re.findall(r"\by\[(\w+), (\w+)\]", function.source)} == {"i0"}
-    assert re.search(r"together for each i0: fill .*t\[i0, i1\], of t0, t2 one row", function.plan)
+    assert re.search(r"together for each i0: fill .*t\[i0, i\d+\], of .* one row", function.plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from fuzz.count import count
 
 import sympy_tensordiff as td
@@ -82,3 +83,64 @@ def test_sums_that_are_not_independent_stay(last):
 def test_nothing_is_kept_where_temporaries_are_not_wanted():
     total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
     assert loops(build_program([a, b, c], total, temporaries=False)) == [["k", "j"]]
+
+
+# ---------------------------------------------------------------------------- sums over one range
+
+N, M, R = 6, 5, 3
+x, y, w, f = (
+    td.TensorSymbol("x", (N, M)),
+    td.TensorSymbol("y", (N, M)),
+    td.TensorSymbol("w", (M, R)),
+    td.TensorSymbol("f", N),
+)
+
+
+def entry_sum(*factors):
+    return td.IndexedSum(sympy.Mul(*factors), (j, 0, i))
+
+
+ONE = {  # how often a loop runs through the sum over j of each entry; what it is
+    "common factors": (1, entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k])),
+    "three terms": (
+        1,
+        entry_sum(x[i, j], w[j, k])
+        - 3 * entry_sum(x[i, j], y[i, j], w[j, k])
+        + f[i] * entry_sum(sympy.sin(y[i, j]), w[j, k], x[i, j]),
+    ),
+    "nothing in common": (2, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k]))),
+    "another range": (2, entry_sum(x[i, j], w[j, k]) - td.IndexedSum(x[i, j] * w[j, k], (j, i, M - 1))),
+    "more indices": (
+        2,
+        entry_sum(sympy.cos(x[i, j] + w[j, k]), y[i, j]) - entry_sum(sympy.cos(x[i, j] + w[j, k]), w[j, k]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_sums_over_one_range_are_one(name):
+    number, value = ONE[name]
+    table = td.TensorComprehension(value, (i, M), (k, R))
+    program = build_program([x, y, w, f], table)
+    in_entry = [s for kernel in program.nests if kernel.array == "result" for s in statements(kernel.body)]
+    assert sum(isinstance(s, Loop) for s in in_entry) == number
+    random = np.random.default_rng(0)
+    values = [random.normal(size=[int(extent) for extent in tensor.shape]) for tensor in (x, y, w, f)]
+    plain = td.lambdify([x, y, w, f], table, "numpy", temporaries=False)(*values)
+    for backend in ("numpy", "numba"):
+        np.testing.assert_allclose(td.lambdify([x, y, w, f], table, backend)(*values), plain, rtol=1e-12)
+
+
+def test_a_sum_that_others_use_stays():
+    """The second one is a result of its own: nothing is gained."""
+    means = td.TensorComprehension(entry_sum(x[i, j], w[j, k]), (i, M), (k, R))
+    table = td.TensorComprehension(entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * means[i, k], (i, M), (k, R))
+    program = build_program([x, y, w, f], (means, table))
+    assert [sum(isinstance(s, Loop) for s in statements(kernel.body)) for kernel in program.nests] == [1, 1]
+
+
+def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_once():
+    s = td.IndexedSum(x[i, j] ** 2, (j, 0, M - 1))
+    value = td.IndexedSum(sympy.log(s), (i, 0, N - 1))
+    program = build_program([x], (value, td.gradient(value, x)))
+    assert count(program, {}).iterations < 2 * N * M + 3 * N

@@ -105,10 +105,10 @@ class _Fusion:
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
-            if type(step) is Kernel and self.readers[step.array] == self.writers[step.array] == 1:
-                n, reader = next((n, r) for n, r in enumerate(late) if step.array in self.reads[id(r)])
-                shapes = self.shapes[step.array], self.shapes[reader.array]
-                if type(reader) is Kernel and all(shapes) and shapes[0][0] == shapes[1][0]:
+            if late and type(step) is Kernel and self.readers[step.array] == self.writers[step.array] == 1:
+                n = next((n for n, other in enumerate(late) if step.array in self.reads[id(other)]), 0)
+                reader, shape = late[n], self.shapes[step.array]
+                if type(reader) is Kernel and shape and shape[:1] == self.shapes[reader.array][:1]:
                     place = n if _at(reader, {step.array}, reader.axes[0]) else 0
             late.insert(place, step)
         return late

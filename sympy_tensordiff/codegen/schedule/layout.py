@@ -73,20 +73,21 @@ def _with_turned_products(program: Program) -> Program:
     for step in program.kernels if own else ():
         if type(step) is Kernel:
             _visited(step, prover, vote)
-    turned = {name for name, count in votes.items() if count > 0}
+    turned = sorted(name for name, count in votes.items() if count > 0)
+    if not turned:
+        return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         return Load(load.array, _swapped(load.index)) if load.array in turned else load
 
     kernels: list[Step] = []
-    for step in program.kernels if turned else ():
+    for step in program.kernels:
         if isinstance(step, Contraction) and step.array in turned:
             step = replace(step, output=_swapped(step.output))
         kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
     arrays = [replace(a, shape=_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
-    notes = [f"{name}: transposed, since loops read along its columns" for name in sorted(turned)]
-    program = replace(program, temporaries=tuple(arrays), notes=(*program.notes, *notes))
-    return replace(program, kernels=tuple(kernels)) if turned else program
+    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
+    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
 
 
 def _with_copies(program: Program) -> Program:

@@ -1,0 +1,97 @@
+"""Sums of exponentials over a range that grows from entry to entry are one pass along the row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from as_python import as_python
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.run.compile import print_source
+
+i, j, k, n = td.indices("i j k n")
+t, w = td.TensorSymbol("t", n), td.TensorSymbol("w", n)
+
+
+def summed(*factors_and_range):
+    *factors, limits = factors_and_range
+    return td.IndexedSum(sympy.Mul(*factors), limits)
+
+
+VALUES = {
+    "later ones": sympy.log(summed(sympy.exp(t[j]), (j, i, n - 1))) - t[i],
+    "earlier ones": sympy.log(summed(w[j], sympy.exp(t[j]), (j, 0, i))) * w[i],
+    "earlier ones and 1": sympy.log(1 + summed(w[j], sympy.exp(t[j]), (j, 0, i - 1))) * w[i],
+    "two more each time": sympy.log(summed(sympy.exp(t[j]), (j, 0, sympy.Min(2 * i, n - 1)))) * w[i],
+    "differences": summed(sympy.exp(t[j] - t[i]), w[j], (j, 0, i)),
+    "a square": summed(sympy.exp(t[j] - w[i]), w[j] ** 2, (j, 0, i)),
+}
+LOOPS = {
+    "a product of both": summed(sympy.exp(t[j] * w[i]), (j, 0, i)),
+    "two exponentials": summed(sympy.exp(t[j] - w[i]), sympy.cos(w[i] * t[j]), (j, 0, i)),
+    "a window": sympy.log(summed(sympy.exp(t[j]), (j, i, sympy.Min(n - 1, i + 3)))),
+    "a greatest value": td.IndexedMax(sympy.exp(t[j] - w[i]), (j, 0, i)),
+}
+
+
+def inputs(kind, count):
+    random = np.random.default_rng(3)
+    first, second = random.normal(size=count), random.uniform(0.1, 1, count)
+    match kind:
+        case "far apart":
+            first *= 500
+        case "rising":
+            first = np.sort(first) * 300
+        case "infinite":
+            first[count // 2] = np.inf
+        case "nothing at first":
+            first[: count // 2] = -np.inf
+            first[count // 2 :] -= 2000
+        case "nan":
+            first[count // 2] = np.nan
+        case "large factors":
+            second *= 1e300
+    return first, second
+
+
+def results(value):
+    table = td.TensorComprehension(value, (i, n))
+    return td.IndexedSum(value, (i, 0, n - 1)), table, td.gradient(td.IndexedSum(value, (i, 0, n - 1)), t)
+
+
+@pytest.mark.parametrize(
+    "kind", ["near", "far apart", "rising", "infinite", "nothing at first", "nan", "large factors"]
+)
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.usefixtures("uncompiled")
+def test_values(name, kind):
+    exprs = results(VALUES[name])
+    ours = td.lambdify((t, w), exprs, "numba")
+    plain = td.lambdify((t, w), exprs, "numpy", temporaries=False)
+    assert "shift_so_far" in ours.source
+    for count in (1, 2, 7, 24):
+        values = inputs(kind, count)
+        with np.errstate(all="ignore"):
+            for found, wanted in zip(ours(*values), plain(*values), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_goes_on_otherwise_is_a_loop_for_each_entry(name):
+    program = build_program((t, w), td.TensorComprehension(LOOPS[name], (i, n)))
+    assert "shift_so_far" not in print_source(program, "numba")
+
+
+def test_the_work_is_linear():
+    """Cox's partial likelihood: each entry takes a few exponentials, however many are at risk."""
+    value = td.IndexedSum(VALUES["later ones"], (i, 0, n - 1))
+    source = print_source(build_program((t,), (value, td.gradient(value, t))), "numba")
+    counted = "calls = []\ndef exp(value):\n    calls.append(value)\n    return np.exp(value)"
+    run = as_python(source.replace("exp = elementary(exp_single, exp_double)", counted))
+    calls = run.__globals__["calls"]
+    for count in (50, 100):
+        calls.clear()
+        run(np.sin(np.arange(count)), np.empty(()), np.empty(count))
+        assert count <= len(calls) <= 8 * count
