@@ -100,6 +100,7 @@ def entry_sum(*factors):
     return td.IndexedSum(sympy.Mul(*factors), (j, 0, i))
 
 
+WAVE = sympy.cos(x[i, j] + w[j, k])
 ONE = {  # how often a loop runs through the sum over j of each entry; what it is
     "common factors": (1, entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k])),
     "three terms": (
