@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, explicit, extent, span, with_scalars
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars
+from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
-from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
 from sympy_tensordiff.codegen.schedule.windows import most_steps
@@ -245,6 +245,27 @@ def is_sum_of_rows(loop: Loop) -> bool:
     return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
 
 
+def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+    if any(isinstance(s, Loop) for s in statements(loop.body)):
+        return None
+    for number, statement in enumerate(loop.body):
+        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body):
+            return _refined(cut(loop, number), place, is_one)
+    return None
+
+
+def is_range(test: If, variable: str) -> bool:
+    """Whether conditions hold in a range of a variable, which something bounds that is no number."""
+    own = [row for row in test.conditions if variable in row.form.atoms()]
+    if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
+        return False
+    return any(len(row.form.terms) > 1 for row in own)
+
+
+def _is_dear(body: Sequence[Statement]) -> bool:
+    return any(isinstance(node, Operation) and node.function in VECTORISED for node in scalars(body))
+
+
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, to, s: _rows(k, scans_plan(k), to, s, p))
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
@@ -258,6 +279,7 @@ ROWS = (
 """How the last axis runs."""
 
 LOOPS = (
+    Rule("cut", "functions are computed where they are needed, and not chosen", _cut),
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),

@@ -235,3 +235,38 @@ def add_part(total: Name, part: Name) -> Set:
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
     """Statements of which all reads of ``arrays`` have the first index in common, which those have no longer."""
     return Renaming({}, arrays).body(tuple(body))
+
+
+def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
+    """A loop as those before, within and behind the range in which the conditions of a statement hold.
+
+    Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
+
+    >>> i = Affine.variable("i")
+    >>> body = (If((Row("ge", Affine.variable("m") - i),), (Set(Name("s"), Number(1), "sum"),)),)
+    >>> within, behind = cut(span("i", Affine(), Affine.variable("n"), body), 0)
+    >>> [str(bound.form) for bound in within.highs], [str(bound.form) for bound in behind.lows], behind.body
+    (['n - 1', 'm'], ['0', 'm + 1'], ())
+    """
+    test = loop.body[number]
+    assert isinstance(test, If)
+    own = [row for row in test.conditions if loop.variable in row.form.atoms()]
+    rest = tuple([row for row in test.conditions if row not in own])
+    variable = Affine.variable(loop.variable)
+    lows = [variable - row.form for row in own if row.form.coefficient(loop.variable) == 1]
+    highs = [variable + row.form for row in own if row.form.coefficient(loop.variable) == -1]
+    inside = (replace(test, conditions=rest),) if rest else test.body
+    found: list[Loop] = []
+    for low in lows:
+        found.append(replace(loop, highs=(*loop.highs, Bound(low - 1)), body=_without(loop.body, number, ())))
+        loop = replace(loop, lows=(*loop.lows, Bound(low)))
+    behind: list[Loop] = []
+    for high in highs:
+        behind.append(replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_without(loop.body, number, ())))
+        loop = replace(loop, highs=(*loop.highs, Bound(high)))
+    return (*found, replace(loop, body=_without(loop.body, number, inside)), *reversed(behind))
+
+
+def _without(body: Sequence[Statement], number: int, others: Sequence[Statement]) -> tuple[Statement, ...]:
+    """A body with others in the place of a statement."""
+    return *body[:number], *others, *body[number + 1 :]
