@@ -13,14 +13,14 @@ from every import every
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.emit.numba_nests import NumbaPrinter
-from sympy_tensordiff.codegen.ir.loops import STARTS, Alloc, Bound, Kernel, Loop, Set
+from sympy_tensordiff.codegen.ir.loops import STARTS, Alloc, Bound, If, Kernel, Loop, Set
 from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
 from sympy_tensordiff.codegen.ir.nests import exactly, span, start
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu
-from sympy_tensordiff.codegen.schedule.primitives import jam, rfactor, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 
 i, n = Affine.variable("i"), Affine.variable("n")
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
@@ -210,7 +210,7 @@ def test_a_loop_of_no_values_has_no_rest():
     assert run([start(Name("s"), "max"), *rfactor(loop, 8, names.fresh)], names, x=np.ones(9), n=1) == -math.inf
 
 
-p, q, k, size = td.indices("p q k size")
+p, q, k, r, size = td.indices("p q k r size")
 v, w, rows = td.TensorSymbol("v", size), td.TensorSymbol("w", (size, size)), td.TensorSymbol("r", (3, size))
 idx = td.TensorSymbol("idx", (size, size), dtype=int, below=size)
 RULES = {
@@ -222,6 +222,11 @@ RULES = {
     "rfactor": td.IndexedMax(v[k], (k, 0, size - 1)),
     "split": td.IndexedSum(v[k], (k, 0, size - 1)),
     "near angles": td.TensorComprehension(sympy.sin(v[p]), (p, size)),
+    "cut": td.TensorComprehension(
+        td.IndexedSum(sympy.exp(td.IndexedSum(w[p, r] * w[k, r], (r, 0, size - 1))) * w[k, q], (k, 0, p)),
+        (p, size),
+        (q, size),
+    ),
     "read once": td.TensorComprehension(td.IndexedSum(w[idx[p, k], q], (k, 0, size - 1)), (p, size), (q, size)),
 }
 
@@ -241,6 +246,22 @@ def test_sums_of_rows_that_are_not_jammed(term):
     expression = td.TensorComprehension(td.IndexedSum(term, (k, 0, size - 1)), (p, size), (q, size))
     plan = td.lambdify([one for one in (v, w, idx) if expression.has(one)], expression).plan
     assert "sink" in plan and "jam rows" not in plan
+
+
+@every("seed", range(40))
+def test_cut_loops_run_once_for_each_value(seed):
+    """Conditions that hold nowhere, everywhere, and in a range that the loop leaves on either side."""
+    rng = random.Random(seed)
+    rows = [
+        Row("ge", rng.choice([1, -1]) * i + rng.choice([-1, 0, 1]) * n + rng.randint(-9, 9))
+        for _ in range(rng.randint(1, 3))
+    ]
+    rows += [Row("ge", n - rng.randint(0, 20))] * rng.randint(0, 1)
+    body = [If(tuple(rows), (Set(Name("s"), IndexValue(3 * i + 1), "sum"),)), Set(Name("s"), IndexValue(i), "sum")]
+    loop = span("i", Affine.of(rng.randint(-3, 3)), Affine.of(rng.randint(0, 12)), body)
+    names = Names(["i", "n", "s"], ["real", "np", "math", "at", "plus"])
+    results = [run([start(Name("s"), "sum"), *part], names, x=None, n=seed % 15) for part in ([loop], cut(loop, 0))]
+    assert results[0] == results[1]
 
 
 def test_plans_name_the_rules():

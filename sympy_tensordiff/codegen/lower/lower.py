@@ -74,18 +74,22 @@ class Lowering(Matrices):
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
+        product: Node | None = None
+        if node.op == "sum" and (self._is_lazy(node, block) or not self._stored_at(node, block.context)):
+            product = yield self._as_product(node, block.context)
+        if product is not None and product.op == "read":  # no array of its own is worth it
+            entry: scalars.Scalar = yield self._read(product, block)
+            return entry
         if (asks and not self._is_lazy(node, block)) or self._is_rounded_often(node, block.context):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
         if node.op == "add":
             yield self._sums_first(node, block)
-        if node.op == "sum":
-            product: Node | None = yield self._as_product(node, block.context)
-            if product is not None:
-                self._count_uses(product)
-                entry: scalars.Scalar = yield self.value(product, block)
-                return entry
+        if product is not None:
+            self._count_uses(product)
+            entry = yield self.value(product, block)
+            return entry
         methods = {
             "read": self._read,
             "guard": self._guard,
