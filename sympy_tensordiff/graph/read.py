@@ -50,6 +50,7 @@ class Reader(Tensors):
         self.symbols: dict[int, Any] = {}
         self.free: Scope = {}
         self.tensors: dict[str, Any] = {}
+        self._leaves: dict[Any, Node] = {}
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self.divisors: set[Affine] = set()
@@ -125,6 +126,9 @@ class Reader(Tensors):
 
     def tensor(self, symbol: TensorSymbol | NamedTensor) -> Node:
         """The node of a tensor variable; one name has one shape."""
+        known_node = self._leaves.get(symbol)
+        if known_node is not None:
+            return known_node
         self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
@@ -140,6 +144,7 @@ class Reader(Tensors):
             self.graph.symmetric[node] = True
         if symbol.positive:
             self.graph.positive.add(node)
+        self._leaves[symbol] = node
         return node
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
@@ -150,7 +155,7 @@ class Reader(Tensors):
 
     def leaves(self) -> list[Node]:
         """The nodes of all tensor variables met so far."""
-        return [self.tensor(symbol) for symbol in self.tensors.values()]
+        return [*self._leaves.values()]
 
     # -------------------------------------------------------------- the walk
 

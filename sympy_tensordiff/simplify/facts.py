@@ -22,9 +22,8 @@ Facts = tuple[Row, ...]
 def extents_of(nodes: Sequence[Node]) -> list[Affine]:
     """The extents of all tensors and comprehensions below ``nodes``."""
     found: dict[Affine, None] = {}
-    for root in nodes:
-        for node in reachable(root):
-            found.update(dict.fromkeys(node.shape))
+    for node in reachable(*nodes):
+        found.update(dict.fromkeys(node.shape))
     return list(found)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
 
-def arguments(node: Any) -> tuple[Any, ...]:
-    """All parts of a node."""
-    return tuple(node.args)
+arguments: Callable[[Any], tuple[Any, ...]] = attrgetter("args")
+"""All parts of a node."""
 
 
 def parts(node: Any) -> tuple[Any, ...]:
@@ -27,9 +27,10 @@ def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = a
     stack = list(exprs)
     seen = {id(expr): expr for expr in stack}
     while stack:
-        new = {id(arg): arg for arg in below(stack.pop()) if id(arg) not in seen}
-        seen.update(new)
-        stack.extend(new.values())
+        for arg in below(stack.pop()):
+            if id(arg) not in seen:
+                seen[id(arg)] = arg
+                stack.append(arg)
     return list(seen.values())
 
 
