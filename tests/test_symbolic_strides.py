@@ -16,8 +16,8 @@ from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, LoopBou
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.implication import implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.nests import bounds
-from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
+from sympy_tensordiff.integer.rows import normalise
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, p, q, r, L, N, M, K = td.indices("i j k p q r L N M K")

@@ -27,6 +27,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.rows import shape_rows
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.data_ranges import read_with_ranges
@@ -288,9 +289,7 @@ class Differentiation:
             raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
         leaf = self.leaf(variable.tensor)
         index = [self.reader.affine(i) for i in variable.indices]
-        facts: tuple[Row, ...] = ()
-        for form, extent in zip(index, self.extents(leaf), strict=True):
-            facts += (Row("ge", form), Row("ge", extent - 1 - form))
+        facts = shape_rows(index, self.extents(leaf))
         if self.is_whole:
             return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.rows import partition, substitute_all
 
 Rows = tuple[Row, ...]
 
@@ -52,6 +53,6 @@ def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, le
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]
     renaming = {v: Affine.variable(w) for v, w in zip(free, new, strict=True)}
-    own = [row.substitute(renaming) for row in rows if not row.form.atoms().isdisjoint(free)]
+    own = substitute_all(partition(rows, free)[1], renaming)
     beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
     return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, renaming))

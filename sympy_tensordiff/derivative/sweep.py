@@ -24,7 +24,7 @@ from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project, project_exactly
-from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.rows import atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import is_chosen
@@ -177,7 +177,7 @@ class Sweep:
         """What all reads of a comprehension know of the sizes, and of the indices around it that it depends on."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
-            used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
+            used = cotangent.free | atoms_in((*read, *rows))
             projected = self._projected(rows, self._ordered(used - tensor.free))
             known += [] if projected is None else [projected]
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
@@ -206,9 +206,9 @@ class Sweep:
     ) -> Node:
         """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
-        used = cotangent.free.union(*(row.form.atoms() for row in rows), *(form.atoms() for form in read))
+        used = cotangent.free | atoms_in((*read, *rows))
         dropped = self._ordered(used - keep)
-        if not frozenset().union(*(form.atoms() for form in read)).isdisjoint(dropped):
+        if not atoms_in(read).isdisjoint(dropped):
             # What has been read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
             cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})
@@ -235,11 +235,11 @@ class Sweep:
         None where no rows say when there is something to sum, and the node may be no number elsewhere: it
         stays inside of the sum.
         """
-        used = cotangent.free.union(*(row.form.atoms() for row in rows))
+        used = cotangent.free | atoms_in(rows)
         dropped = self._ordered(used - node.free)
         if not dropped:
             return rows, cotangent
-        inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
+        inner = partition(rows, dropped)[1]
         sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
         outer = self._projected(rows, dropped)
         if outer is None:
@@ -262,8 +262,7 @@ class Sweep:
         None where the rows contradict each other, so that there is nothing to sum.
         """
         gone = frozenset(dropped)
-        outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
-        inner = tuple(row for row in rows if not row.form.atoms().isdisjoint(gone))
+        outer, inner = partition(rows, gone)
         if all(row.form.atoms() <= gone for row in inner):
             return outer
         systems = systems_without_clamps(self.graph, gone, inner)
@@ -271,7 +270,7 @@ class Sweep:
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None
-        stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
+        stays = atoms_in(inner) - gone
         return outer + joined(projected, self._ordered(stays))
 
     # -------------------------------------------------------------- variables

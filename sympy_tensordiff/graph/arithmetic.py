@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.interning import EXTREMA, Node, Number, Table
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.normalise import normalise, normalise_rows
+from sympy_tensordiff.integer.rows import atoms_in, normalise, normalise_rows
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne,
@@ -262,7 +262,7 @@ class Arithmetic(Table):
         if not reduced:
             return body
         key = tuple(sorted(reduced))
-        own = frozenset().union(*(row.form.atoms() for row in key))
+        own = atoms_in(key)
         return self._node("guard", key, (body,), key, own)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import sympy
@@ -13,6 +14,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import rounded
+from sympy_tensordiff.integer.rows import atoms_in, shape_rows
 
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
@@ -147,16 +149,15 @@ class Table:
             return self.index(Affine.variable(DataEntry(name, tuple(index), self.below.get(name))))
         if tensor.op == "tensor" and self.symmetric.get(tensor):
             index = sorted(index, key=_form_key)
-        own = NOTHING.union(*(form.atoms() for form in index))
+        own = NOTHING | atoms_in(index)
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 
-    def inside_data(self, forms: Iterable[Affine]) -> list[Row]:
+    def inside_data(self, forms: Iterable[Affine]) -> tuple[Row, ...]:
         """The rows that say that the data in forms are read inside of their tensors."""
-        rows: list[Row] = []
-        for entry in data_entries(forms):
-            for form, extent in zip(entry.index, self.integers[entry.tensor].shape, strict=True):
-                rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-        return rows
+        if not self.integers:
+            return ()
+        parts = [shape_rows(entry.index, self.integers[entry.tensor].shape) for entry in data_entries(forms)]
+        return tuple(chain.from_iterable(parts))
 
 
 def takes_tensors(node: Node) -> bool:

@@ -63,6 +63,7 @@ from typing import Any
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
+from sympy_tensordiff.integer.rows import atoms_in, ranges, substitute_all
 
 Substitution = Mapping[Variable, Affine]
 """What stands in place of a variable (an int) or of a whole `Compound`."""
@@ -96,10 +97,10 @@ class Graph(Elementwise):
         if body is self._neutral(op):
             return body
         rows = tuple(rows)
-        around = body.free.union(*(row.form.atoms() for row in rows))
+        around = body.free | atoms_in(rows)
         base, closing, closed = self._close(variables, body, around)
         names = tuple(self.names[v] for v in variables)
-        node = self._binder(op, tuple(sorted(row.substitute(closing) for row in rows)), closed, names, base)
+        node = self._binder(op, tuple(sorted(substitute_all(rows, closing))), closed, names, base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
@@ -128,8 +129,7 @@ class Graph(Elementwise):
     def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
         """A binder over a closed body; ``data`` are the closed rows or the extents."""
         count = len(names)
-        forms = data if op == "comprehension" else [row.form for row in data]
-        own = frozenset().union(*(form.atoms() for form in forms))
+        own = atoms_in(data)
         key = (count, data) if base == body.height else (count, data, base)
         node = self._node(op, data, (body,), key, own, data if op == "comprehension" else ())
         if node.id not in self.hints:
@@ -157,7 +157,7 @@ class Graph(Elementwise):
         opening = self._opening(node)
         variables = tuple(form.terms[0][0] for form in opening.values())
         closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
-        rows = tuple(row.substitute(opening) for row in closed)
+        rows = substitute_all(closed, opening)
         return variables, rows, self.substitute(node.args[0], opening)
 
     def inside(self, node: Node, around: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
@@ -174,7 +174,7 @@ class Graph(Elementwise):
         if node.op == "comprehension":
             return variables, ranges(variables, node.data), body
         opening = {own: Affine.variable(v) for own, v in zip(self.bound(node), variables, strict=True)}
-        return variables, tuple(row.substitute(opening) for row in node.data), body
+        return variables, substitute_all(node.data, opening), body
 
     # -------------------------------------------------------------- substitution
 
@@ -194,11 +194,11 @@ class Graph(Elementwise):
             case "select":
                 return self.select(args[0], args[1], args[2])
             case "guard":
-                return self.guard((row.substitute(mapping) for row in node.data), args[0])
+                return self.guard(substitute_all(node.data, mapping), args[0])
             case "index":
                 return self.index(node.data.substitute(mapping))
             case "read":
-                return self.read(args[0], [form.substitute(mapping) for form in node.data])
+                return self.read(args[0], substitute_all(node.data, mapping))
             case "and" | "or" | "not":
                 return self.logic(node.op, args)
             case "call":
@@ -284,7 +284,7 @@ class Graph(Elementwise):
 
     def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
         variables = [form.terms[0][0] for form in opening.values()]
-        data = [item.substitute({**mapping, **opening}) for item in node.data]
+        data = substitute_all(node.data, {**mapping, **opening})
         if node.op in RANGED:
             return self.reduce(node.op, variables, data, body)
         return self.comprehension(variables, data, body)
@@ -298,15 +298,6 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
             return False
         targets.add(form.terms[0][0])
     return len(targets) == len(mapping) and node.free.isdisjoint(targets)
-
-
-def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ...]:
-    """The rows ``0 <= variable <= extent - 1``."""
-    rows: list[Row] = []
-    for v, extent in zip(variables, extents, strict=True):
-        form = Affine.variable(v)
-        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(rows)
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:

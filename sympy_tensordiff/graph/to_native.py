@@ -21,6 +21,7 @@ from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.indices import to_affine
 from sympy_tensordiff.symbolic.lift import lift
@@ -204,4 +205,4 @@ class _Native(Writer):
 
 def atoms_of(guard: Node) -> frozenset[int]:
     """The variables in the rows of a guard."""
-    return frozenset().union(*(row.form.atoms() for row in guard.data))
+    return atoms_in(guard.data)

@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import atoms_in, partition, shape_rows, substitute_all
 
 Rows = tuple[Row, ...]
 
@@ -68,7 +69,7 @@ class _Sides:
         if node.plain:
             return node
         bound = node.free.intersection(self.level) if known else ()
-        known = tuple(row for row in known if not row.form.atoms().isdisjoint(bound)) if bound else ()
+        known = partition(known, bound)[1] if bound else ()
         if (node, known) not in self.done:
             self.done[node, known] = yield self.joined_within(node, known)
         return self.done[node, known]
@@ -76,7 +77,7 @@ class _Sides:
     def joined_within(self, node: Node, known: Rows) -> Recursion[Node]:
         graph = self.graph
         if node.op in BINDERS:
-            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in known)))
+            variables, rows, body = graph.inside(node, atoms_in(known))
             self.enter(variables)
             new = yield self.visit(body, (*known, *rows))
             if new is body:
@@ -211,7 +212,7 @@ class _Sides:
             return graph.guard(case.rows, body)
         variables = [graph.fresh(name) for name in case.names]
         own = {v: Affine.variable(w) for v, w in zip(case.variables, variables, strict=True)}
-        inner = graph.sum(variables, [row.substitute(own) for row in case.rows], graph.substitute(body, own))
+        inner = graph.sum(variables, substitute_all(case.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])
         for test in sorted(case.tests & case.outside, key=lambda test: test.id):
             term = graph.select(test, term, graph.zero)
@@ -229,7 +230,7 @@ def _inside(body: Node, bound: Sequence[int]) -> Iterator[Row]:
             for form, extent in zip(part.data, part.args[0].shape, strict=True):
                 (atom,) = form.atoms() if len(form.atoms()) == 1 else (-1,)
                 if isinstance(atom, int) and atom >= 0 and atom not in bound and form == Affine.variable(atom):
-                    yield from (Row("ge", form), Row("ge", extent - 1 - form))
+                    yield from shape_rows([form], [extent])
 
 
 def _needed(rows: Sequence[Row], side: Row) -> list[Row]:

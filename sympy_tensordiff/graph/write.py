@@ -23,7 +23,7 @@ from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.integer.rows import normalise
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.shallow import Shallow, applied

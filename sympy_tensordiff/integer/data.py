@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .affine import Affine, Compound, Row, Variable
+from .rows import substitute_all
 
 
 class DataEntry(Compound):
@@ -52,7 +53,7 @@ class DataEntry(Compound):
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        index = tuple([form.substitute(mapping) for form in self.index])
+        index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
         return Affine.variable(DataEntry(self.tensor, index, self.below))

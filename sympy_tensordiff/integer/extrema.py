@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any, Literal, NamedTuple
 
 from .affine import Affine, Compound, Row, Variable
+from .rows import substitute_all
 
 
 class PositivePart(Compound):
@@ -248,7 +249,7 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
         yield tuple(rows)
         return
     for condition, value in pieces(parts[0]):
-        new = [row.substitute({parts[0]: value}) for row in rows]
+        new = substitute_all(rows, {parts[0]: value})
         if not any(row.form.is_constant and not row.holds({}) for row in (*new, condition)):
             yield from cases((*new, condition), None if limit is None else limit - 1)
 

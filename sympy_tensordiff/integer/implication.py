@@ -15,7 +15,7 @@ from .affine import Affine, Compound, Row, Variable
 from .data import apart
 from .equations import Direction
 from .extrema import cases, parts_in
-from .normalise import normalise
+from .rows import normalise
 from .simplex import Dictionary
 from .system import System, definitions, system
 

@@ -13,8 +13,8 @@ from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
 from .extrema import separated
 from .implication import without_redundant
-from .normalise import normalise_rows
 from .products import SymbolicQuotient, rounded, times
+from .rows import normalise_rows
 
 
 def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:

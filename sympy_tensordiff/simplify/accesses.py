@@ -14,6 +14,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart, bounds_a_loop, data_entries, innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import shape_rows, substitute_all
 
 Rows = tuple[Row, ...]
 
@@ -118,10 +119,9 @@ class Accesses:
     def outside(self, access: Access) -> Iterator[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from what is around it."""
         known = (*self.facts, *access.around.rows)
-        for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
-            for row in (Row("ge", form), Row("ge", extent - 1 - form)):
-                if not implied(row, known):
-                    yield axis, row
+        for n, row in enumerate(shape_rows(access.forms, access.tensor.shape)):
+            if not implied(row, known):
+                yield n // 2, row
 
     def parts(self, node: Node, around: Around) -> Iterator[Access | tuple[Node, Around]]:
         """What a node reads itself, and what it is computed of."""
@@ -159,7 +159,7 @@ class Accesses:
         elif table not in self.safe:
             variables, rows, body = self.graph.open(table)
             place = dict(zip(variables, read.data, strict=True))
-            inside = dict.fromkeys([row.substitute(place) for row in rows])
+            inside = dict.fromkeys(substitute_all(rows, place))
             rows = tuple([row for row in inside if row not in around.rows])
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 

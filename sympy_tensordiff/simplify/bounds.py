@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
+from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
@@ -274,7 +275,7 @@ class _Tighten:
             return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
-        rows = tuple([row.substitute(mapping) for row in (*rows, *guards)])
+        rows = substitute_all((*rows, *guards), mapping)
         # What follows from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))

@@ -11,6 +11,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import atoms_in, shape_rows
 
 Facts = tuple[Row, ...]
 
@@ -65,7 +66,7 @@ class Choices:
         """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
-        variables, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+        variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def needed_by(self, node: Node) -> Iterator[Row]:
@@ -151,10 +152,8 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
     """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
     if node.op not in ("read", "index"):
         return ()
-    found = graph.inside_data(node.data if node.op == "read" else (node.data,))
-    for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
-        found += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(found)
+    data = graph.inside_data(node.data if node.op == "read" else (node.data,))
+    return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 
 def number_at(graph: Graph, node: Node) -> Facts:

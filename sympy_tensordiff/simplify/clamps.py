@@ -14,6 +14,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import compounds_in, is_opaque
 from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.rows import atoms_in
 
 Facts = tuple[Row, ...]
 
@@ -113,7 +114,7 @@ def decided_rows(rows: Facts, facts: Facts) -> Facts:
         if parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
             result[n] = _decided_bound(row._replace(form=decided(row.form, others)), others)
-    variables = frozenset().union(*(row.form.atoms() for row in result))
+    variables = atoms_in(result)
     return tuple(part for row in result for part in separated(row, variables))
 
 

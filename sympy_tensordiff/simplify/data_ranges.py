@@ -10,6 +10,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import partition
 from sympy_tensordiff.simplify.facts import Facts, Seen, positive_sizes, unconditional_parts
 
 Selection = tuple[Node, int]
@@ -77,6 +78,6 @@ def _is_each(entry: DataEntry, graph: Graph, context: Facts) -> bool:
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]
     whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]
-    around = {row for row in context if not row.form.atoms().isdisjoint(variables)}
+    around = set(partition(context, variables)[1])
     indices = tuple(map(Affine.variable, variables))
     return entry.index == indices and len(set(variables)) == len(shape) and around == set(whole)

@@ -13,6 +13,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import partition
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
 from sympy_tensordiff.simplify.solving import solve_equations
@@ -74,8 +75,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
     """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
-    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
-    outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
+    outer, inner = partition(rows, kept)
     tests = _tests(graph, inner, kept)
     if tests:
         # What selects data that are tested alone runs over the shape of the data.

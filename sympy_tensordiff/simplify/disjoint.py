@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import is_opaque, selected_in
-from sympy_tensordiff.integer.normalise import normalise, remainders
+from sympy_tensordiff.integer.rows import normalise, partition, remainders
 
 RESIDUES_LIMIT = 16
 """A condition on a remainder that allows so many values is a sum for each of them, in steps, without a test."""
@@ -86,7 +86,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], lis
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
     apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
-    return guards, [row for row in apart if not row.form.atoms().isdisjoint(variables)]
+    return guards, partition(apart, variables)[1]
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:

@@ -13,8 +13,8 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import normalise_rows
 from sympy_tensordiff.simplify.facts import Facts, input_facts
 
 

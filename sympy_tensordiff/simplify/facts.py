@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import parts_in, separated
-from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.rows import limits_of, normalise_rows, partition
 from sympy_tensordiff.simplify.choices import inside_shape
 
 Facts = tuple[Row, ...]
@@ -110,18 +110,6 @@ def unconditional_parts(
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
 
 
-def limits_of(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
-    """The unit-coefficient lower and upper bounds of a variable."""
-    lows, highs = [], []
-    for row in rows:
-        c = row.form.coefficient(variable)
-        if c == 1:
-            lows.append(Affine({variable: 1}) - row.form)
-        elif c == -1:
-            highs.append(row.form + Affine({variable: 1}))
-    return lows, highs
-
-
 def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
     """Whether a sum over simple ranges provably has a point: each range, given those around it."""
     open_variables = set(variables)
@@ -131,7 +119,7 @@ def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
             lows, highs = limits_of(v, own)
             if lows and highs and len(lows) + len(highs) == len(own):
-                around = [row for row in rows if row.form.atoms().isdisjoint(open_variables)]
+                around = partition(rows, open_variables)[0]
                 if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
                     open_variables.remove(v)
                     break

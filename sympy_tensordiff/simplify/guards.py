@@ -8,14 +8,15 @@ from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import data_terms
 from sympy_tensordiff.integer.polyhedron import implied, without_redundant
+from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.simplify.ranges import Facts, atoms, single_value
+from sympy_tensordiff.simplify.ranges import Facts, single_value
 
 
 def with_equations(rows: Sequence[Row], facts: Facts, sizes: frozenset[int]) -> Facts:
     """The rows without redundant ones; those that leave an index a single value as equations."""
     rows = without_redundant(rows, facts)
-    for v in sorted(atoms(rows) - sizes):
+    for v in sorted(atoms_in(rows) - sizes):
         single = single_value([v], rows)
         if single is not None:
             rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)

@@ -20,8 +20,9 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.rows import atoms_in, limits_of, substitute_all
 from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
-from sympy_tensordiff.simplify.facts import Facts, at_extreme, limits_of, positive_sizes
+from sympy_tensordiff.simplify.facts import Facts, at_extreme, positive_sizes
 
 MOST = 1000
 """So many reads that nothing proves inside are looked at."""
@@ -89,7 +90,7 @@ class _Check:
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
         forms = Forms(self.reader)
-        selecting = frozenset().union(*(form.atoms() for form in index))
+        selecting = atoms_in(index)
         first = sorted(place.variables, key=lambda v: v not in selecting)  # the user's own names go to these
         scope = forms.bind(first, [self.graph.names[v] for v in first], ())
         name = tensor.data[0] if tensor.op == "tensor" else "a table" if tensor.free else write(self.reader, tensor)
@@ -120,7 +121,7 @@ class _Check:
             if len(ends) == 1:
                 found = {u: value.substitute({v: ends[0]}) for u, value in found.items()} | {v: ends[0]}
                 form = form.substitute({v: ends[0]})
-        known = [row.substitute(found) for row in around]
+        known = substitute_all(around, found)
         there = form.atoms().isdisjoint(bound) and self.always(known, [v for v in bound if v not in found])
         return found if there else None
 

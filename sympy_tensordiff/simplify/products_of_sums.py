@@ -23,6 +23,7 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.simplify.choices import is_chosen
 from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
 
@@ -273,4 +274,4 @@ def _holds_loops(factor: Node) -> bool:
 
 def _atoms(limit: Bounds) -> frozenset[int]:
     """The variables in the bounds of a variable, with itself."""
-    return frozenset().union(*(row.form.atoms() for row in bound_rows([limit])))
+    return atoms_in(bound_rows([limit]))

@@ -27,11 +27,6 @@ MOST = 16
 """A projection that is only asked for the value of one variable is held to so many rows."""
 
 
-def atoms(rows: Facts) -> frozenset[int]:
-    """The variables in rows."""
-    return frozenset().union(*(row.form.atoms() for row in rows))
-
-
 def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Facts) -> tuple[tuple[Bounds, ...], Facts]:
     """Triangular bounds of the variables in a good order, and the rows that hold none of them.
 

@@ -22,6 +22,7 @@ from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.multiples import multiplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.rows import atoms_in, shape_rows
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.choices import Choices, beside, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
@@ -171,7 +172,7 @@ class _Explicit:
         if node.op == "guard":
             rows, (body,) = node.data, node.args
         elif node.op in BINDERS:
-            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+            variables, rows, body = graph.inside(node, atoms_in(facts))
         found = self.unproven(node, variables, rows, facts)
         if found is not None:
             cases = self.split(node, variables, rows, body, *found)
@@ -233,10 +234,9 @@ class _Explicit:
     def is_inside(self, entry: DataEntry, facts: Facts) -> bool:
         return all(self.proven(row, facts) for row in self.shape(entry))
 
-    def shape(self, entry: DataEntry) -> list[Row]:
+    def shape(self, entry: DataEntry) -> Facts:
         """That an entry is inside of its tensor; whether the data that select it are, is another question."""
-        ends = zip(entry.index, self.graph.integers[entry.tensor].shape, strict=True)
-        return [row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))]
+        return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Facts, entry: DataEntry, known: Facts) -> Iterator[tuple[Facts, Facts | None]]:
         """Where an entry of data is inside of its tensor, and where it is not; each with the rows of the node there.

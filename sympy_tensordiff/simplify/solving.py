@@ -17,8 +17,8 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable, quotient
 from sympy_tensordiff.integer.data import is_opaque, selected_in
 from sympy_tensordiff.integer.lattice import dot, negated, shortened
-from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
+from sympy_tensordiff.integer.rows import normalise_rows, partition, substitute_all
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
 
@@ -42,7 +42,7 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
             return kept, mapping, current
         new, current, kept = step
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
-        current = normalise_rows(row.substitute(new) for row in current)
+        current = normalise_rows(substitute_all(current, new))
     return None
 
 
@@ -52,7 +52,7 @@ Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
 
 def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
     """One substitution, the rows it is to be made in, and the variables after it; None: done."""
-    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
+    inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not is_opaque(row.form, kept):  # form == modulus * t
             t = graph.fresh(_name(graph, kept, row.form))

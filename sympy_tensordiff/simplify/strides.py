@@ -16,6 +16,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.polyhedron import is_empty
 from sympy_tensordiff.integer.products import slope, times
+from sympy_tensordiff.integer.rows import substitute_all
 
 Facts = tuple[Row, ...]
 
@@ -103,7 +104,7 @@ def _system(
     if new is None:
         return System(left, (*rows, *given), body)
     fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
-    rows = [row.substitute(new) for row in (*rows, *conditions)]
+    rows = substitute_all((*rows, *conditions), new)
     return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
 
 

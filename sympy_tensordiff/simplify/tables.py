@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import merge_parallel
+from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.simplify.solving import solve_equations
 
 SPARSE_SIZE = 200
@@ -108,7 +109,7 @@ def _sparse(
         # Its reads are inside of their shapes only where the rows hold and the axes that are gone are inside.
         extent = dict(zip(axes, extents, strict=True))
         inside = ranges(list(mapping), [extent[v] for v in mapping])
-        inner = [row.substitute(mapping) for row in (*rows, *inside)]
+        inner = substitute_all((*rows, *inside), mapping)
         body = _table(graph, left, [extent[v] for v in left], graph.guard(inner, body))
     return graph.guard(rows, body)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
-
 arguments: Callable[[Any], tuple[Any, ...]] = attrgetter("args")
 """All parts of a node."""
 

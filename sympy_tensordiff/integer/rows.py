@@ -1,13 +1,67 @@
-"""Rows in lowest terms, tightened over the integers."""
+"""Conjunctions of rows: their variables, ranges as rows and back, and rows in lowest terms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
+from typing import TypeVar
 
-from .affine import Affine, Quotient, Row
+from .affine import Affine, Compound, Quotient, Row, Variable
 from .products import SymbolicQuotient, times
+
+Part = TypeVar("Part", Affine, Row)
+
+
+def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
+    """All plain variables in forms or rows."""
+    found: set[Variable] = set()
+    for part in parts:
+        for v, _ in (part.form if isinstance(part, Row) else part).terms:
+            if isinstance(v, Compound):
+                found |= v.atoms()
+            else:
+                found.add(v)
+    return frozenset(found)
+
+
+def substitute_all(parts: Iterable[Part], mapping: Mapping[Variable, Affine]) -> tuple[Part, ...]:
+    """The forms or rows with all variables of ``mapping`` replaced at once."""
+    return tuple([part.substitute(mapping) for part in parts])
+
+
+def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The rows without any of the variables, and the rows with some of them."""
+    parts: tuple[list[Row], list[Row]] = [], []
+    for row in rows:
+        parts[not row.form.atoms().isdisjoint(variables)].append(row)
+    return tuple(parts[0]), tuple(parts[1])
+
+
+def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, ...]:
+    """The rows that say that an index is inside of a shape, two for each axis.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> shape_rows([i + 1], [n])
+    (i + 1 >= 0, -i + n - 2 >= 0)
+    """
+    ends = zip(index, shape, strict=True)
+    return tuple([row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))])
+
+
+def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Row, ...]:
+    """The rows ``0 <= variable <= extent - 1``."""
+    return shape_rows(map(Affine.variable, variables), extents)
+
+
+def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
+    """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1."""
+    bounds: tuple[list[Affine], list[Affine]] = [], []
+    for row in rows:
+        c = row.form.coefficient(variable)
+        if abs(c) == 1:
+            bounds[c < 0].append(Affine({variable: 1}) - row.form * c)
+    return bounds
 
 
 # Most rows have come before, from other systems that hold them too.
