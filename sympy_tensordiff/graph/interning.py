@@ -65,7 +65,11 @@ class Node:
 
 
 class Table:
-    """Interned nodes, the names of variables, and the leaves."""
+    """Interned nodes, the names of variables, and the leaves.
+
+    ``kinds`` are the kinds of nodes that there are, and "whole" where one is made of whole tensors, "entry" where one
+    is read of what is no variable, "number" where there is a number besides 0 and 1.
+    """
 
     def __init__(self) -> None:
         self._table: dict[tuple[Any, ...], Node] = {}
@@ -75,6 +79,7 @@ class Table:
         self.symmetric: dict[Node, bool] = {}
         self.positive: set[Node] = set()
         self.granted: dict[Row, None] = {}
+        self.kinds: set[str] = set()
         self.zero = self.const(0)
         self.one = self.const(1)
 
@@ -110,8 +115,19 @@ class Table:
             plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
         node.free, node.depth, node.height = free, depth + 1, height
         node.plain, node.total, node.whole = plain, total, whole
+        self._note_kinds(node)
         node.view = op == "ein" and len(args) < 2 and data.moves
         return node
+
+    def _note_kinds(self, node: Node) -> None:
+        """Note of which kinds there are nodes, for the passes that look for some."""
+        self.kinds.add(node.op)
+        if node.whole:
+            self.kinds.add("whole")
+        if node.op == "const" and node.data not in (0, 1):
+            self.kinds.add("number")
+        if node.op == "read" and node.args[0].op != "tensor":
+            self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
         """A node with no index forms of its own; element-wise where an argument is a tensor."""

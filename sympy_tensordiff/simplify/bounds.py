@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.integer.rows import substitute_all
+from sympy_tensordiff.integer.rows import atoms_in, substitute_all
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
@@ -34,7 +34,6 @@ from sympy_tensordiff.simplify.ranges import (
     ZERO,
     Facts,
     Single,
-    atoms,
     bound_rows,
     divided_value,
     exact_rows,
@@ -136,14 +135,14 @@ class _Tighten:
         return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
 
     def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
-        variables, rows, body = self.graph.inside(node, atoms(facts))
+        variables, rows, body = self.graph.inside(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
         """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms(facts))
+        variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, exact_rows(rows, facts), variables, facts)
@@ -225,7 +224,7 @@ class _Tighten:
 
     def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms(facts))
+        variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.zero
         rows = without_redundant(decided_rows(exact_rows(rows, facts), facts), facts)
