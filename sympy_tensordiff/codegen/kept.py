@@ -13,11 +13,11 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instances
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
+from sympy_tensordiff.integer.clamps import settled
 from sympy_tensordiff.integer.data import compounds_in, data_entries
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
 from sympy_tensordiff.simplify.facts import unconditional_reads
-from sympy_tensordiff.simplify.roundings import settled
 from sympy_tensordiff.simplify.signs import with_signs
 
 Rows = tuple[Row, ...]

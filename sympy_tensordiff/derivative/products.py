@@ -15,9 +15,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.rows import partition, substitute_all
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
 
 
 def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
@@ -52,7 +50,7 @@ def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, le
     """The factors that share the first ``level`` indices and lie before (sign -1) or behind in the next one."""
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]
-    renaming = {v: Affine.variable(w) for v, w in zip(free, new, strict=True)}
-    own = substitute_all(partition(rows, free)[1], renaming)
+    new_names = renaming(free, new)
+    own = substitute_all(partition(rows, free)[1], new_names)
     beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
-    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, renaming))
+    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))

@@ -23,16 +23,14 @@ from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.clamps import systems_without_clamps
 from sympy_tensordiff.integer.fourier_motzkin import project, project_exactly
-from sympy_tensordiff.integer.rows import atoms_in, normalise_rows, partition
+from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import is_chosen
-from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
-
-Rows = tuple[Row, ...]
 
 FACES = 16
 """A projection has at most so many rows: four indices can have hundreds of faces."""
@@ -265,7 +263,7 @@ class Sweep:
         outer, inner = partition(rows, gone)
         if all(row.form.atoms() <= gone for row in inner):
             return outer
-        systems = systems_without_clamps(self.graph, gone, inner)
+        systems = systems_without_clamps(self.graph.names, gone, inner)
         found = (project(visible_or_relaxed(system, gone), dropped, outer, FACES) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:

@@ -63,7 +63,7 @@ from typing import Any
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.rows import atoms_in, ranges, substitute_all
+from sympy_tensordiff.integer.rows import atoms_in, ranges, renaming, substitute_all
 
 Substitution = Mapping[Variable, Affine]
 """What stands in place of a variable (an int) or of a whole `Compound`."""
@@ -173,7 +173,7 @@ class Graph(Elementwise):
         variables, body = made
         if node.op == "comprehension":
             return variables, ranges(variables, node.data), body
-        opening = {own: Affine.variable(v) for own, v in zip(self.bound(node), variables, strict=True)}
+        opening = renaming(self.bound(node), variables)
         return variables, substitute_all(node.data, opening), body
 
     # -------------------------------------------------------------- substitution

@@ -15,9 +15,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import atoms_in, partition, shape_rows, substitute_all
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming, shape_rows, substitute_all
 
 
 class Case(NamedTuple):
@@ -131,7 +129,7 @@ class _Sides:
             shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
             self.enter(shared[len(bound)])
         variables = shared[len(bound)]
-        opening = {v: Affine.variable(w) for v, w in zip(bound, variables, strict=True)}
+        opening = renaming(bound, variables)
         own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.apart(body)
@@ -211,7 +209,7 @@ class _Sides:
         if not case.variables:
             return graph.guard(case.rows, body)
         variables = [graph.fresh(name) for name in case.names]
-        own = {v: Affine.variable(w) for v, w in zip(case.variables, variables, strict=True)}
+        own = renaming(case.variables, variables)
         inner = graph.sum(variables, substitute_all(case.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])
         for test in sorted(case.tests & case.outside, key=lambda test: test.id):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from .affine import Affine, Compound, Quotient, Row, Variable
 from .products import SymbolicQuotient, times
 
 Part = TypeVar("Part", Affine, Row)
+Rows: TypeAlias = tuple[Row, ...]
+"""A conjunction of conditions."""
 
 
 def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
@@ -62,6 +64,28 @@ def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], li
         if abs(c) == 1:
             bounds[c < 0].append(Affine({variable: 1}) - row.form * c)
     return bounds
+
+
+def linked(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
+    """The rows that can say something about ``variables``: those linked to them by others than ``sizes``."""
+    known = set(variables - sizes)
+    chosen: set[Row] = set()
+    grown = True
+    while grown:
+        grown = False
+        for row in rows:
+            if row not in chosen:
+                atoms = row.form.atoms() - sizes
+                if not atoms or not atoms.isdisjoint(known):
+                    chosen.add(row)
+                    known |= atoms
+                    grown = True
+    return tuple(row for row in rows if row in chosen)
+
+
+def renaming(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
+    """The mapping that puts others in the places of variables."""
+    return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
 
 
 # Most rows have come before, from other systems that hold them too.

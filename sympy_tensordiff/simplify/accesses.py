@@ -14,9 +14,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart, bounds_a_loop, data_entries, innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import shape_rows, substitute_all
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, shape_rows, substitute_all
 
 MOST_CONDITIONS = 64
 """What depends on no index is looked at behind so many different conditions; behind others it is not checked."""

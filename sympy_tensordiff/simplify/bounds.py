@@ -15,39 +15,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.clamps import decided_rows, hides, settled
 from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
+from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.integer.rows import atoms_in, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linked, substitute_all
+from sympy_tensordiff.integer.values import (
+    ZERO,
+    Single,
+    bound_rows,
+    divided_value,
+    exact_rows,
+    nest_in_some_order,
+    single_value,
+    to_residues,
+    without_exact_floors,
+)
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
 from sympy_tensordiff.simplify.idle import without_idle_indices
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
-from sympy_tensordiff.simplify.ranges import (
-    ZERO,
-    Facts,
-    Single,
-    bound_rows,
-    divided_value,
-    exact_rows,
-    nest,
-    single_value,
-    to_residues,
-    without_exact_floors,
-)
-from sympy_tensordiff.simplify.roundings import settled
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
-    graph: Graph, nodes: Iterable[Node], facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
+    graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
     """The ``nodes`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
 
@@ -69,29 +70,13 @@ class _Tighten:
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.harmless = self.choices.does_no_harm
         self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
-        self.done: dict[tuple[Node, Facts], Node] = {}
+        self.done: dict[tuple[Node, Rows], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
-    def relevant(self, facts: Facts, variables: frozenset[int]) -> Facts:
-        """The facts that can say something about ``variables``: those linked to them by indices."""
-        linked = set(variables - self.sizes)
-        chosen: set[Row] = set()
-        grown = True
-        while grown:
-            grown = False
-            for row in facts:
-                if row not in chosen:
-                    atoms = row.form.atoms() - self.sizes
-                    if not atoms or not atoms.isdisjoint(linked):
-                        chosen.add(row)
-                        linked |= atoms
-                        grown = True
-        return tuple(row for row in facts if row in chosen)
-
-    def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.plain:
             return node
-        facts = self.relevant(facts, node.free)
+        facts = linked(facts, node.free, self.sizes)
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
@@ -112,7 +97,7 @@ class _Tighten:
             self.done[key] = result
         return self.done[key]
 
-    def arguments(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
         args = []
         for arg in node.args:
             args.append((yield self.visit(arg, facts)))
@@ -134,12 +119,12 @@ class _Tighten:
             return read
         return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
 
-    def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
-    def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
         """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
@@ -166,7 +151,7 @@ class _Tighten:
         lost = not body.free.difference(new.free).isdisjoint(variables)
         return (yield self.visit(reduced, facts)) if lost else reduced
 
-    def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
         rows, body = decided_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
@@ -206,7 +191,7 @@ class _Tighten:
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
-    def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
+    def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
 
         Those stay without which data in the others are read outside.
@@ -222,7 +207,7 @@ class _Tighten:
                 kept = others
         return tuple(kept)
 
-    def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
@@ -264,7 +249,7 @@ class _Tighten:
         return again
 
     def without_single(
-        self, node: Node, variables: Sequence[int], rows: Facts, body: Node, single: Single | None
+        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: Single | None
     ) -> Node | None:
         """The sum with the value of a variable that has a single one in its place.
 
@@ -280,7 +265,7 @@ class _Tighten:
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
-    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
+    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Rows) -> Node:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
@@ -294,13 +279,13 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
     )
 
 
-def _settled(limit: Bounds, facts: Facts) -> Bounds:
+def _settled(limit: Bounds, facts: Rows) -> Bounds:
     """The range of a variable without the quotients by sizes whose value the facts tell."""
     sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
     return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))
 
 
-def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
+def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
     """Why an equation over the variables of a sum has no solution here."""
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
@@ -308,3 +293,28 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
         f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number up "
         f"to {CASES_LIMIT} as the stride, as in x[Mod(3*i, M)], or add such an index, as in x[M*i + j] with 0 <= j < M"
     )
+
+
+def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Rows) -> tuple[tuple[Bounds, ...], Rows]:
+    """Triangular bounds of the variables in a good order, and the rows that hold none of them.
+
+    Raises
+    ------
+    LoopBoundError
+        Where none express the rows; under the names that the variables have.
+    """
+    try:
+        return nest_in_some_order(rows, variables, facts)
+    except LoopBoundError as error:
+        raise error.named(lambda part: _named(graph, part)) from None
+
+
+def _named(graph: Graph, part: Any) -> str:
+    """A variable or a row in words; two variables of one name are told apart."""
+    if not isinstance(part, Row):
+        return str(graph.names[part])
+    names: dict[Variable, str] = {}
+    for v in sorted(part.form.atoms()):
+        names[v] = unlike(graph.names[v], set(names.values()))
+    form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
+    return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"

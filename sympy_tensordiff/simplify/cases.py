@@ -5,8 +5,7 @@ from __future__ import annotations
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.implication import is_empty
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows
 
 MOST_CASES = 8
 """Values that are chosen among more stay whole."""

@@ -11,9 +11,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import atoms_in, shape_rows
-
-Facts = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
@@ -24,11 +22,11 @@ class Choices:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.zero: dict[tuple[Node, Row, Facts], bool] = {}
-        self.harmless: dict[tuple[Node, Row | None, Facts], bool] = {}
+        self.zero: dict[tuple[Node, Row, Rows], bool] = {}
+        self.harmless: dict[tuple[Node, Row | None, Rows], bool] = {}
         self.reads: dict[Node, dict[Node, None]] = {}
 
-    def is_harmless(self, node: Node, facts: Facts, row: Row | None = None) -> Recursion[bool]:
+    def is_harmless(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside.
 
         With a ``row``: where that does not hold, so that nothing behind guards and in empty ranges is evaluated.
@@ -58,11 +56,11 @@ class Choices:
             self.harmless[key] = found
         return self.harmless[key]
 
-    def does_no_harm(self, node: Node, facts: Facts) -> bool:
+    def does_no_harm(self, node: Node, facts: Rows) -> bool:
         """As `is_harmless`, for those who do not recurse over the graph themselves."""
         return trampoline(self.is_harmless(node, facts))
 
-    def inside(self, node: Node, facts: Facts) -> tuple[tuple[int, ...], Facts, Node]:
+    def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
         """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
@@ -83,12 +81,12 @@ class Choices:
         for read in self.reads[node]:
             yield from number_at(self.graph, read)
 
-    def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
+    def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
         """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
         harmless: bool = yield self.is_harmless(node, facts, row)
         return harmless and bool((yield self.needs(node, row, facts)))
 
-    def needs(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+    def needs(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
         """Whether ``node`` is 0 wherever the facts and not ``row`` hold."""
         if node.plain:
             return node is self.graph.zero
@@ -106,7 +104,7 @@ class Choices:
             self.zero[key] = found
         return self.zero[key]
 
-    def parts_need(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+    def parts_need(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
         """The same for a product, of which one factor has to be 0, and for an addition or a choice between values."""
         every = node.op != "mul"
         for part in node.args[node.op == "select" :]:
@@ -136,7 +134,7 @@ def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
     return node.op == "guard"
 
 
-def is_reciprocal(node: Node, facts: Facts) -> bool:
+def is_reciprocal(node: Node, facts: Rows) -> bool:
     """Whether a node is a power of an integer that is known to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
@@ -148,7 +146,7 @@ def is_power(node: Node) -> bool:
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
 
-def inside_shape(graph: Graph, node: Node) -> Facts:
+def inside_shape(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
     if node.op not in ("read", "index"):
         return ()
@@ -156,18 +154,18 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
     return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 
-def number_at(graph: Graph, node: Node) -> Facts:
+def number_at(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read or an integer is a number: inside of its shape, and divided by what is positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return (*inside_shape(graph, node), *divisible(forms))
 
 
-def divisible(forms: Iterable[Affine]) -> Facts:
+def divisible(forms: Iterable[Affine]) -> Rows:
     """The rows that say that what forms divide by is positive."""
     return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
 
 
-def tested_data(graph: Graph, variables: Sequence[int], rows: Facts, facts: Facts) -> Iterator[tuple[Node, Facts]]:
+def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
     """The data in the rows of a range or a guard, as indices; each with what holds where they are read.
 
     The rows of a range are read where the loops around it run, those of a guard where the others hold.
@@ -177,7 +175,7 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Facts, facts: Fact
             yield graph.index(Affine.variable(entry)), (*facts, *beside(row, rows, variables, entry))
 
 
-def beside(row: Row, rows: Facts, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
+def beside(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
     """The other rows of a range or a guard that hold where one of them is read; those that read an entry too aside."""
     place = {v: n for n, v in enumerate(variables)}
 

@@ -10,8 +10,8 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import partition
-from sympy_tensordiff.simplify.facts import Facts, Seen, positive_sizes, unconditional_parts
+from sympy_tensordiff.integer.rows import Rows, partition
+from sympy_tensordiff.simplify.facts import Seen, positive_sizes, unconditional_parts
 
 Selection = tuple[Node, int]
 """A read, and the axis that data select from."""
@@ -50,7 +50,7 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
     }
 
 
-def _selections(graph: Graph, roots: Sequence[Node], facts: Facts) -> Iterator[tuple[DataEntry, Node, int]]:
+def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[DataEntry, Node, int]]:
     """The unconditional reads in which each entry of a tensor in turn is the index of an axis."""
     seen: Seen = set()
     for root in roots:
@@ -73,7 +73,7 @@ def _takes_diagonals(node: Node) -> bool:
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 
-def _is_each(entry: DataEntry, graph: Graph, context: Facts) -> bool:
+def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
     """Whether an entry is each of its tensor in turn: its indices are variables that run over the axes, freely."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]

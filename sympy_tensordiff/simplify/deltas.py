@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.rows import partition
-from sympy_tensordiff.simplify.clamps import cases_of_clamps
-from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
-from sympy_tensordiff.simplify.solving import solve_equations
+from sympy_tensordiff.integer.solving import residues, solve_equations
+from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, terms_with_guards, ties
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -43,9 +43,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         rows, body = (*rows, *body.data), body.args[0]
     if body is graph.zero:
         return body
+    rows = tuple(rows)
     terms = terms_with_guards(graph, frozenset(variables), body)
     if terms is not None:
-        rows = tuple(rows)
         return graph.add([summation(graph, variables, rows, term) for term in terms])
     waiting = _waiting_factor(body, frozenset(variables))
     if waiting is not None:
@@ -53,7 +53,6 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
         more, more_rows, inside = graph.open(waiting)
         return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
-    rows = tuple(rows)
     classes = residues(frozenset(variables), rows)
     if classes is not None:
         return graph.add([summation(graph, variables, case, body) for case in classes])
@@ -64,7 +63,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
-    clamped = cases_of_clamps(graph, frozenset(kept), rows)
+    clamped = cases_of_clamps(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)
@@ -76,15 +75,15 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
     """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
     outer, inner = partition(rows, kept)
-    tests = _tests(graph, inner, kept)
+    tests = _tests(graph, inner, kept) if graph.integers else []
     if tests:
         # What selects data that are tested alone runs over the shape of the data.
-        inner = [*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept)]
+        inner = (*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept))
         body = graph.guard(tests, body)
     factor, body = graph.split_coefficient(body)
     if body.op == "sum" and not body.free.isdisjoint(kept):
         more, more_rows, body = graph.open(body)
-        kept, inner = [*kept, *more], [*inner, *more_rows]
+        kept, inner = [*kept, *more], (*inner, *more_rows)
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
 
 
@@ -137,6 +136,8 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     Tests of data have to stay.
     """
     tied = frozenset(variables)
+    if body.plain:
+        return False
     if body.op == "guard":
         tests = _tests(graph, (*rows, *body.data), variables)
         # An equation with an index that selects no data in it is solved, whatever other indices select.

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import is_opaque, selected_in
-from sympy_tensordiff.integer.rows import normalise, partition, remainders
-
-RESIDUES_LIMIT = 16
-"""A condition on a remainder that allows so many values is a sum for each of them, in steps, without a test."""
+from sympy_tensordiff.integer.data import selected_in
+from sympy_tensordiff.integer.rows import Rows, normalise, partition
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""
@@ -35,6 +32,8 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
     """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
+    if body.plain:
+        return None
     if body.op == "add" and any(ties(term, variables) for term in body.args):
         plain = [term for term in body.args if not ties(term, variables)]
         return [*(term for term in body.args if ties(term, variables)), graph.add(plain)]
@@ -64,6 +63,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
     """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    if body.plain:
+        return None
     guards, rows = _nested_rows(variables, body)
     opposites: dict[Row, Row] = {}
     for row in rows:
@@ -79,10 +80,10 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
     ]
 
 
-def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], list[Row]]:
+def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
     """The guards inside of the functions in a body without sums, and their rows over the variables."""
-    if body.height or body.plain:
-        return [], []
+    if body.height:
+        return (), ()
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
     apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
@@ -98,20 +99,3 @@ def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, 
             fails = any(known.get(row) is False for row in node.data)
             new[node] = graph.zero if fails else graph.guard((r for r in node.data if r not in known), inner)
     return replace(graph, body, new)
-
-
-def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
-    """The rows with one congruence per remainder in place of a row that allows some; None without such a row.
-
-    An equation may take the variables from the loops, so that nothing has to be split. One with data is only tested.
-    """
-    solved = (row.form for row in rows if row.kind == "eq" and not is_opaque(row.form, variables))
-    free = variables.difference(*(form.atoms() for form in solved))
-    for row in rows:
-        if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
-            found = remainders("ge", row.form)
-            if found is not None and len(found[2]) <= RESIDUES_LIMIT:
-                form, modulus, values = found
-                others = tuple(other for other in rows if other is not row)
-                return [(*others, Row("mod", form - value, modulus)) for value in values]
-    return None

@@ -14,8 +14,8 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitut
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import normalise_rows
-from sympy_tensordiff.simplify.facts import Facts, input_facts
+from sympy_tensordiff.integer.rows import Rows, normalise_rows
+from sympy_tensordiff.simplify.facts import input_facts
 
 
 def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
@@ -47,17 +47,17 @@ def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[N
             graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
 
 
-def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Facts]:
+def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
     """The conditions and ranges without quotients by sizes around each place where a form is divided by ``divisor``."""
-    found: dict[Facts, None] = {}
-    seen: set[tuple[Node, Facts]] = set()
-    stack: list[tuple[Node, Facts]] = [(root, ()) for root in roots]
+    found: dict[Rows, None] = {}
+    seen: set[tuple[Node, Rows]] = set()
+    stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
     while stack:
         node, around = stack.pop()
         if (node, around) in seen:
             continue
         seen.add((node, around))
-        rows: Facts = node.data if node.op == "guard" else ()
+        rows: Rows = node.data if node.op == "guard" else ()
         body = node.args
         if node.op in BINDERS:
             _, rows, inside = graph.open(node)
@@ -81,7 +81,7 @@ def divides_by_none(body: Node, mapping: Substitution) -> bool:
     return all(not divisor.is_constant or divisor.constant >= 1 for divisor in new)
 
 
-def _forms(node: Node, rows: Facts) -> list[Affine]:
+def _forms(node: Node, rows: Rows) -> list[Affine]:
     """The index forms of a node itself."""
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]

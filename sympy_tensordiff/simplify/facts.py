@@ -13,10 +13,9 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import limits_of, normalise_rows, partition
+from sympy_tensordiff.integer.rows import Rows, normalise_rows
+from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
-
-Facts = tuple[Row, ...]
 
 
 def extents_of(nodes: Sequence[Node]) -> list[Affine]:
@@ -32,7 +31,7 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
+def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
     Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
@@ -53,7 +52,7 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
 
-def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Facts:
+def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = [*extents, *map(Affine.variable, factors_in(extents))]
@@ -61,17 +60,17 @@ def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Facts:
     return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes if size.terms))) or ()
 
 
-Seen = set[tuple[Node, Facts]]
+Seen = set[tuple[Node, Rows]]
 """Nodes with the ranges around them that have been looked into."""
 
 
 def unconditional_reads(
     graph: Graph,
     root: Node,
-    known: Facts,
+    known: Rows,
     seen: Seen | None = None,
     most: int | None = None,
-) -> Facts:
+) -> Rows:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
     They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
@@ -88,10 +87,10 @@ def unconditional_reads(
 
 
 def unconditional_parts(
-    graph: Graph, root: Node, known: Facts, seen: Seen, most: int | None = None
-) -> Iterator[tuple[Node, Facts, tuple[int, ...]]]:
+    graph: Graph, root: Node, known: Rows, seen: Seen, most: int | None = None
+) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """What an expression computes unconditionally, with the ranges around it and their variables, innermost first."""
-    stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
+    stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack and (most is None or len(seen) < most):
         node, context, bound = stack.pop()
         if node.free.isdisjoint(bound):  # what is around does not matter inside
@@ -101,45 +100,10 @@ def unconditional_parts(
         seen.add((node, context))
         if node.op in BINDERS:
             variables, rows, body = graph.inside(node, bound)
-            if node.op in RANGED and not _nonempty(rows, variables, (*known, *context)):
+            if node.op in RANGED and not is_nonempty(rows, variables, (*known, *context)):
                 seen.discard((node, context))  # another expression may know more
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
             continue
         yield node, context, bound
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
-
-
-def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
-    """Whether a sum over simple ranges provably has a point: each range, given those around it."""
-    open_variables = set(variables)
-    while open_variables:
-        for v in sorted(open_variables):
-            others = open_variables - {v}
-            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
-            lows, highs = limits_of(v, own)
-            if lows and highs and len(lows) + len(highs) == len(own):
-                around = partition(rows, open_variables)[0]
-                if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
-                    open_variables.remove(v)
-                    break
-        else:
-            return False
-    return True
-
-
-def at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
-    """The row where it is hardest to meet, so that it holds for the sizes alone.
-
-    ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
-    """
-    form = row.form
-    for v in bound:
-        c = form.coefficient(v)
-        if c == 0:
-            continue
-        candidates = limits_of(v, context)[0 if c > 0 else 1]
-        if len(candidates) != 1:
-            return None
-        form = form.substitute({v: candidates[0]})
-    return None if form.atoms() & frozenset(bound) else Row("ge", form)

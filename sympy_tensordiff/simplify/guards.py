@@ -8,12 +8,12 @@ from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import data_terms
 from sympy_tensordiff.integer.polyhedron import implied, without_redundant
-from sympy_tensordiff.integer.rows import atoms_in
+from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.simplify.ranges import Facts, single_value
+from sympy_tensordiff.integer.values import single_value
 
 
-def with_equations(rows: Sequence[Row], facts: Facts, sizes: frozenset[int]) -> Facts:
+def with_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
     """The rows without redundant ones; those that leave an index a single value as equations."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
@@ -23,7 +23,7 @@ def with_equations(rows: Sequence[Row], facts: Facts, sizes: frozenset[int]) -> 
     return tuple(_as_equation(row, (*facts, *rows), sizes) for row in rows)
 
 
-def _as_equation(row: Row, known: Facts, sizes: frozenset[int]) -> Row:
+def _as_equation(row: Row, known: Rows, sizes: frozenset[int]) -> Row:
     """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and implied(Row("ge", -row.form), known)
     return Row("eq", row.form) if meets else row
@@ -52,7 +52,7 @@ def _newest(term: tuple[Variable, int]) -> int:
     )
 
 
-def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
+def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
     """The indices that equations among ``rows`` determine, as forms of the others."""
     mapping: dict[Variable, Affine] = {}
     while (found := pivot(rows, sizes)) is not None:
@@ -62,13 +62,13 @@ def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
     return mapping
 
 
-def paired(graph: Graph, terms: list[Node], facts: Facts) -> list[Node]:
+def paired(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
     """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
     guards = {term.data for term in terms if term.op == "guard"}
     return [_beside(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
 
 
-def _beside(graph: Graph, term: Node, guards: set[Facts], facts: Facts) -> Node:
+def _beside(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():

@@ -8,7 +8,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.polyhedron import Bounds
-from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
+from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.values import bound_rows, never_empty, number_of_values
 
 
 def without_idle_indices(
@@ -16,8 +17,8 @@ def without_idle_indices(
     op: str,
     limits: Sequence[Bounds],
     body: Node,
-    facts: Facts,
-    harmless: Callable[[Node, Facts], bool],
+    facts: Rows,
+    harmless: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
     """The ranges, outermost first, of the indices that the body or another range depends on, and the body.
 

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.divisors import divides_by_none
-
-Facts = tuple[Row, ...]
 
 LONGEST = 32
 """Additions with more parts under guards are left as they are: each part is compared with all others."""
@@ -29,7 +28,7 @@ LONGEST = 32
 class Part(NamedTuple):
     """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where they stand."""
 
-    rows: Facts
+    rows: Rows
     body: Node
     place: int
     summand: Node
@@ -50,14 +49,14 @@ class Joining:
     def __init__(
         self,
         graph: Graph,
-        tight: Callable[[Facts, Facts], Facts],
-        solved: Callable[[Facts], Substitution],
+        tight: Callable[[Rows, Rows], Rows],
+        solved: Callable[[Rows], Substitution],
     ) -> None:
         self.graph = graph
         self.tight = tight
         self.solved = solved
 
-    def joined(self, terms: Sequence[Node], facts: Facts) -> list[Node] | None:
+    def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
         """The terms of an addition with two guards as one; None where no two of them can be one."""
         # One term may stand here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
@@ -116,7 +115,7 @@ def _functions(body: Node) -> int:
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 
-def union(first: Facts, second: Facts, facts: Facts) -> Facts | None:
+def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     """The rows of all points that fulfil all of the first or all of the second rows; None where none are known.
 
     Examples
@@ -141,7 +140,7 @@ def union(first: Facts, second: Facts, facts: Facts) -> Facts | None:
     return tuple(dict.fromkeys(common))
 
 
-def _halves(rows: Facts) -> list[Row] | None:
+def _halves(rows: Rows) -> list[Row] | None:
     """Inequalities that say the same; None where there are congruences."""
     if any(row.kind == "mod" for row in rows):
         return None

@@ -20,9 +20,10 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
-from sympy_tensordiff.integer.rows import atoms_in, limits_of, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, limits_of, substitute_all
+from sympy_tensordiff.integer.values import at_extreme
 from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
-from sympy_tensordiff.simplify.facts import Facts, at_extreme, positive_sizes
+from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST = 1000
 """So many reads that nothing proves inside are looked at."""
@@ -56,7 +57,7 @@ def check_expression(expr: Any) -> None:
 
 
 class _Check:
-    def __init__(self, reader: Reader, facts: Facts) -> None:
+    def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader
         self.graph = reader.graph
         self.facts = facts
@@ -110,7 +111,7 @@ class _Check:
                 mend = f"{counted}write ({forms.symbol(variable, scope)}, {written})"
         return f"{text}; {mend}"
 
-    def values(self, inside: Row, around: Facts, bound: Sequence[int]) -> dict[int, Affine] | None:
+    def values(self, inside: Row, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
         """The values of the indices in a row at which it is hardest to meet, innermost first.
 
         None where there are no single ones, or the loops do not take them for every size.

@@ -12,12 +12,13 @@ from typing import Any
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.data_ranges import read_with_ranges
 from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
-from sympy_tensordiff.simplify.facts import Facts, input_facts
+from sympy_tensordiff.simplify.facts import input_facts
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
@@ -62,7 +63,7 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
     return given, _run(INPUT, reader.graph, given)
 
 
-def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Facts:
+def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
     """What the nodes ``known`` take for granted; refused where a read of those ``given`` leaves its shape."""
     if reader.divisors:
         grant_divisors(reader.graph, reader.divisors, known)
@@ -71,7 +72,7 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 
 
 def simplify_derivatives(
-    graph: Graph, nodes: Sequence[Node], facts: Facts, sizes: frozenset[int], function: Sequence[Node]
+    graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
     """Derivatives without deltas under sums, with tight ranges, whose reads are inside, as a reader would write them.
 

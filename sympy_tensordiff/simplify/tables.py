@@ -14,7 +14,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
-from sympy_tensordiff.simplify.solving import solve_equations
+from sympy_tensordiff.integer.solving import solve_equations
 
 SPARSE_SIZE = 200
 """What is written at every read of a table is at most this large, so that chains stay linear."""

@@ -4,8 +4,8 @@ import random
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.clamps import decided_rows
 from sympy_tensordiff.integer.extrema import greatest
-from sympy_tensordiff.simplify.clamps import decided_rows
 
 i, j = Affine.variable("i"), Affine.variable("j")
 BOX = tuple(Row("ge", form) for form in (i, 3 - i, j, 3 - j))
