@@ -93,11 +93,14 @@ class Reader(Tensors):
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
         """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
         scope = scope or {}
-        for tensor in () if isinstance(expr, int) or expr.is_Symbol else data_of(expr):
-            self.tensor(tensor)
-        form = with_ranges(to_affine(expr, lambda symbol: self.variable(symbol, scope)), self.graph.below)
-        for compound in form.compounds():
-            self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
+        form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
+        compounds = form.compounds()
+        if compounds:
+            for tensor in data_of(expr):
+                self.tensor(tensor)
+            form = with_ranges(form, self.graph.below)
+            for compound in form.compounds():
+                self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
         return form
 
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:

@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in,
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
-from sympy_tensordiff.integer.rows import normalise
+from sympy_tensordiff.integer.rows import linear, normalise
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import to_affine
 
@@ -54,11 +54,13 @@ class Forms:
 
     def form(self, form: Affine, scope: Scope) -> Any:
         """An affine form as a SymPy expression; remainders in it are ``Mod``, as they are printed."""
-        form, extrema = extrema_in(form)
-        form, remainders = remainders_of(form)
-        terms = [sympy.Integer(form.constant)]
-        terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
-        terms += [self.form(part, scope) * self.remainder(f, d, scope) for part, f, d in remainders]
+        terms = []
+        if not linear([form]):
+            form, extrema = extrema_in(form)
+            form, remainders = remainders_of(form)
+            terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
+            terms += [self.form(part, scope) * self.remainder(f, d, scope) for part, f, d in remainders]
+        terms.append(sympy.Integer(form.constant))
         for v, c in form.terms:
             if c < 0 and isinstance(v, SymbolicQuotient) and self.leads_negative(v.form, scope):
                 terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))

@@ -166,7 +166,7 @@ class Affine(_Form):
             total += c * (v.evaluate(values) if isinstance(v, Compound) else values[v])
         return total
 
-    def __add__(self, other: Affine | int) -> Affine:
+    def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         if isinstance(other, int):
             return self if other == 0 else _make(self.terms, self.constant + other)
         if not other.terms:
@@ -192,12 +192,12 @@ class Affine(_Form):
     def __rsub__(self, other: int) -> Affine:
         return -self + other
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
         if factor == 0:
             return Affine()
         return _make(tuple([(v, c * factor) for v, c in self.terms]), self.constant * factor)
 
-    __rmul__ = __mul__
+    __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
         """Division of the coefficients, which must be divisible, and of the constant, which is rounded down."""

@@ -266,14 +266,6 @@ def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
     return found
 
 
-def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
-    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
-    for n, v in enumerate(variables):
-        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
-            return v not in row.form.hidden()
-    return False
-
-
 def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
     """The variables whose loops stand around those of ``start``, these among them."""
     reached: set[Variable] = set()

@@ -27,6 +27,13 @@ def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
     return frozenset(found)
 
 
+def linear(parts: Iterable[Affine | Row]) -> bool:
+    """Whether no form or row holds a compound: nothing is rounded, clamped, multiplied or read there."""
+    # A compound stands behind all plain variables.
+    forms = (part.form if isinstance(part, Row) else part for part in parts)
+    return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
+
+
 def substitute_all(parts: Iterable[Part], mapping: Mapping[Variable, Affine]) -> tuple[Part, ...]:
     """The forms or rows with all variables of ``mapping`` replaced at once."""
     return tuple([part.substitute(mapping) for part in parts])
@@ -81,6 +88,14 @@ def linked(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable
                     known |= atoms
                     grown = True
     return tuple(row for row in rows if row in chosen)
+
+
+def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
+    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
+    for n, v in enumerate(variables):
+        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
+            return v not in row.form.hidden()
+    return False
 
 
 def renaming(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:

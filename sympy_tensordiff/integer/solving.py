@@ -18,7 +18,7 @@ from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 from .data import is_opaque, selected_in
 from .lattice import dot, negated, shortened
 from .products import SymbolicQuotient, quotient_by, rounded, times
-from .rows import normalise_rows, partition, remainders, substitute_all
+from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
 
@@ -75,7 +75,7 @@ def _solving_step(names: Names, kept: list[int], rows: tuple[Row, ...]) -> Step 
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
                 return {v: value}, rows, [w for w in kept if w != v]
-    for row in inner:
+    for row in () if linear(inner) else inner:
         tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
         for found in sorted(rounded(row.form), key=_size, reverse=True):
             if not found.atoms().intersection(kept) <= tested:
@@ -151,7 +151,7 @@ def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
-        more = selected_in(row.form)
+        more = frozenset() if linear((row,)) else selected_in(row.form)
         own = frozenset(v for v in row.form.variables() if v in kept)
         is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
         if is_linear and (unknowns | own).isdisjoint(selecting | more):

@@ -13,7 +13,7 @@ from .fourier_motzkin import project
 from .implication import implied
 from .nests import Bounds, bounds, order
 from .products import quotient_by, rounded, slope, times
-from .rows import Rows, limits_of, partition
+from .rows import Rows, limits_of, linear, partition
 
 Single = tuple[dict[int, Affine], list[Row]]
 """The only value that a variable can have, and the guards that go with it."""
@@ -80,6 +80,8 @@ def without_exact_floors(form: Affine, rows: Rows) -> Affine:
 
 def exact_rows(rows: Rows, known: Rows) -> Rows:
     """Rows, the inequalities among them without floors that known congruences make exact."""
+    if linear(rows):
+        return rows
     return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
@@ -115,7 +117,7 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
             if _is_below(high + low, c, (*rows, *facts)):
                 value = quotient_by(high, c)
                 exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
-                if exists or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                if exists or linear([value]) or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
                     return value, ZERO if exists else times(value, c) + low
     return None
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart, bounds_a_loop, data_entries, innermost_first
+from sympy_tensordiff.integer.data import apart, data_entries, innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import Rows, shape_rows, substitute_all
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, shape_rows, substitute_all
 
 MOST_CONDITIONS = 64
 """What depends on no index is looked at behind so many different conditions; behind others it is not checked."""
@@ -185,7 +185,7 @@ class Accesses:
 
     def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
         """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
-        for row in rows:
+        for row in rows if self.graph.integers else ():
             for entry in data_entries([row.form]):
                 others = [other for other in rows if entry not in data_entries([other.form])]
                 plain, _ = apart(others)
@@ -196,5 +196,5 @@ class Accesses:
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def data(self, forms: Sequence[Affine], around: Around) -> Iterator[Access]:
-        for entry in innermost_first(forms):
+        for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)

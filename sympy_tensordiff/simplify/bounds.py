@@ -26,7 +26,7 @@ from sympy_tensordiff.integer.clamps import decided_rows, hides, settled
 from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linked, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, linked, substitute_all
 from sympy_tensordiff.integer.values import (
     ZERO,
     Single,
@@ -88,7 +88,9 @@ class _Tighten:
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
             elif node.op == "read":
-                read = self.graph.map_own_forms((yield self.arguments(node, facts)), lambda form: settled(form, facts))
+                read: Node = yield self.arguments(node, facts)
+                if not linear(read.data):
+                    read = self.graph.map_own_forms(read, lambda form: settled(form, facts))
                 result = self.copied(node, read)
             elif node.op == "index":
                 result = self.graph.index(settled(node.data, facts))
@@ -152,7 +154,7 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
-        rows, body = decided_rows(node.data, facts), node.args[0]
+        rows, body = node.data if linear(node.data) else decided_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
         rows = with_equations(without_common_data(rows), facts, self.sizes)
@@ -212,9 +214,14 @@ class _Tighten:
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.zero
-        rows = without_redundant(decided_rows(exact_rows(rows, facts), facts), facts)
+        is_linear = linear(rows)
+        if not is_linear:
+            rows = decided_rows(exact_rows(rows, facts), facts)
+        rows = without_redundant(rows, facts)
         own = frozenset(variables)
-        if hides(rows, own) or any(row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows):
+        if (not is_linear and hides(rows, own)) or any(
+            row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows
+        ):
             # Opposite inequalities have met in an equation.
             solved = summation(graph, variables, rows, body)
             if solved is not node:

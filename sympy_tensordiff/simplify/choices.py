@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, shape_rows
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
@@ -157,7 +157,7 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
 def number_at(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read or an integer is a number: inside of its shape, and divided by what is positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    return (*inside_shape(graph, node), *divisible(forms))
+    return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
 
 
 def divisible(forms: Iterable[Affine]) -> Rows:

@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import partition
+from sympy_tensordiff.integer.rows import linear, partition
 from sympy_tensordiff.integer.solving import residues, solve_equations
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, terms_with_guards, ties
 
@@ -53,7 +53,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
         more, more_rows, inside = graph.open(waiting)
         return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
-    classes = residues(frozenset(variables), rows)
+    classes = None if linear(rows) else residues(frozenset(variables), rows)
     if classes is not None:
         return graph.add([summation(graph, variables, case, body) for case in classes])
     solution = solve_equations(graph, variables, rows)
@@ -63,7 +63,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
-    clamped = cases_of_clamps(graph.names, frozenset(kept), rows)
+    clamped = None if linear(rows) else cases_of_clamps(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)

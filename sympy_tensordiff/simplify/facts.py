@@ -13,7 +13,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import Rows, normalise_rows
+from sympy_tensordiff.integer.rows import Rows, linear, normalise_rows
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 
@@ -47,7 +47,7 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
             # One with a maximum is two cases, of which every question would be asked.
-            if not parts_in((row.form,)):
+            if linear((row,)) or not parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
@@ -55,7 +55,7 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
     extents = extents_of([*roots, *graph.integers.values()])
-    sizes = [*extents, *map(Affine.variable, factors_in(extents))]
+    sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_in(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
     return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes if size.terms))) or ()
 
@@ -82,8 +82,10 @@ def unconditional_reads(
             extreme = at_extreme(row, bound, context)
             if extreme is not None:
                 found.append(extreme)
-    parts = [part for row in found for part in separated(row, row.form.atoms())]
-    return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
+    if not linear(found):
+        parts = [part for row in found for part in separated(row, row.form.atoms())]
+        found = [row for row in parts if linear((row,)) or not implied(row, ())]
+    return normalise_rows(found) or ()
 
 
 def unconditional_parts(
