@@ -21,8 +21,8 @@ from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all

@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.graph.collector import no_collection
+from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all

@@ -224,7 +224,7 @@ class Sweep:
         if staged:
             common = tuple(row for row in staged[0][0] if all(row in rows for rows, _ in staged[1:]))
             guard = self.graph.guard
-            terms = [guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged]
+            terms = [guard([row for row in rows if row not in common], cotangent) for rows, cotangent in staged]
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:

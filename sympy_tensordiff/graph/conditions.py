@@ -43,10 +43,8 @@ XOR_LIMIT = 4
 class Conditions(Applications):
     """The part of the reader that knows `Piecewise` and what stands in it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._branches = 0  # how many cases by values stand around
-        self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
+    _branches: int
+    integers: set[Any]
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
         node: Node = yield self._choice([(pair.expr, pair.cond) for pair in expr.args], scope)

@@ -56,8 +56,10 @@ class Reader(Tensors):
         self.divisors: set[Affine] = set()
         self.ranges: dict[int, Affine] = {}
         self.selections: dict[str, tuple[Node, int]] = {}
+        self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
+        self._branches = 0  # how many cases by values stand around
+        self._constants: set[Node] = {graph.zero, graph.one}
         self._done: dict[Any, Node] = {}
-        super().__init__()
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
@@ -75,7 +77,7 @@ class Reader(Tensors):
 
     def use(self, exprs: Iterable[Any]) -> None:
         """Note which symbols are integers by their use in expressions that are going to be read here."""
-        for symbol in integers_by_use(part for part in exprs if isinstance(part, sympy.Basic)):
+        for symbol in integers_by_use([part for part in exprs if isinstance(part, sympy.Basic)]):
             if symbol.name in self.scalars:
                 raise self._mixed(symbol)
             self.integers.add(symbol)

@@ -11,9 +11,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
-from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.functions import Partial
-from sympy_tensordiff.graph.interning import takes_tensors
+from sympy_tensordiff.graph.interning import no_collection, takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline

@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in,
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
-from sympy_tensordiff.integer.rows import linear, normalise
+from sympy_tensordiff.integer.rows import atoms_in, linear, normalise
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import to_affine
 
@@ -31,8 +31,7 @@ class Forms:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
-        shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
-        self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
+        self.sizes = atoms_in([extent for leaf in reader.leaves() for extent in leaf.shape])
 
     # -------------------------------------------------------------- names
 
@@ -124,7 +123,7 @@ class Forms:
 
     def is_known(self, *forms: Affine) -> bool:
         """Whether SymPy may know of an index that it is even, which no row says; its sign is a row that is granted."""
-        symbols = (self.reader.symbols.get(v, _PLAIN) for form in forms for v in form.atoms())
+        symbols = [self.reader.symbols.get(v, _PLAIN) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
     # -------------------------------------------------------------- rows

@@ -143,7 +143,8 @@ class Accesses:
                 within = around.inside(variables, rows, op)
                 tests: list[Row] = []
                 if op in RANGED:
-                    yield from self.bounds(variables, rows, around)
+                    if self.graph.integers:
+                        yield from self.bounds(variables, rows, around)
                     tests = [row for row in rows if not bounds_a_loop(row, variables)]
                 yield from self.cases(body, tests, within)
             case _:

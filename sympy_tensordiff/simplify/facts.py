@@ -13,7 +13,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import Rows, linear, normalise_rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 
@@ -28,7 +28,7 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
 
 def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     """The free variables in the extents of all tensors and comprehensions: no index takes their place."""
-    return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
+    return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
 def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:

@@ -41,6 +41,7 @@ from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
+from sympy_tensordiff.integer.rows import renaming
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 
 Slots = dict[Expr, int]
@@ -107,7 +108,7 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     if isinstance(expr, int):
         return Affine.of(expr)
     form, atoms = parse(expr)
-    return form.substitute({slot: Affine.variable(variable(atom)) for slot, atom in enumerate(atoms)})
+    return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
 def is_data(expr: Any) -> bool:
