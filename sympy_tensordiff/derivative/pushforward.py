@@ -18,9 +18,8 @@ from fractions import Fraction
 
 import sympy
 
-from sympy_tensordiff.derivative.extrema import share
-from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.reductions import opened_product, share
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine

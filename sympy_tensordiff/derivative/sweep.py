@@ -18,16 +18,14 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.derivative.annihilation import applied, may_be_infinite, unconditional
-from sympy_tensordiff.derivative.extrema import EXTREMA, share
-from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.reductions import EXTREMA, product_pullback, share
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
-from sympy_tensordiff.integer.fourier_motzkin import project, project_exactly
+from sympy_tensordiff.integer.fourier_motzkin import joined, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
-from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import is_chosen
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated

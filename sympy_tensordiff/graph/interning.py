@@ -190,7 +190,7 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
 
 
 def _is_decidable(forms: Sequence[Affine]) -> bool:
-    return not linear(forms) and any(rounded(form) or parts_in((form,)) for form in forms)
+    return bool(forms) and not linear(forms) and any(rounded(form) or parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """Recursive passes without Python's recursion, for the rooms that know the graph."""
 
-from sympy_tensordiff.symbolic.trampoline import Recursion as Recursion
-from sympy_tensordiff.symbolic.trampoline import trampoline as trampoline
+from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
+from sympy_tensordiff.symbolic.traversal import trampoline as trampoline
 
 __all__ = ["Recursion", "trampoline"]

@@ -50,7 +50,7 @@ from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledT
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.hooks import rewritten
-from sympy_tensordiff.symbolic.integers import integers_by_use
+from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
@@ -60,8 +60,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import Recursion, free_symbols_in, nodes_in, trampoline
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)

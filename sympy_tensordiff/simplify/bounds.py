@@ -13,7 +13,7 @@ reads are never among them. Afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,15 +34,15 @@ from sympy_tensordiff.integer.values import (
     divided_value,
     exact_rows,
     nest_in_some_order,
+    never_empty,
+    number_of_values,
     single_value,
     to_residues,
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
-from sympy_tensordiff.simplify.idle import without_idle_indices
-from sympy_tensordiff.simplify.joining import Joining
+from sympy_tensordiff.simplify.guards import Joining, paired, pivot, solved, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
@@ -325,3 +325,49 @@ def _named(graph: Graph, part: Any) -> str:
         names[v] = unlike(graph.names[v], set(names.values()))
     form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
     return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
+
+
+def without_idle_indices(
+    graph: Graph,
+    op: str,
+    limits: Sequence[Bounds],
+    body: Node,
+    facts: Rows,
+    harmless: Callable[[Node, Rows], bool],
+) -> tuple[tuple[Bounds, ...], Node]:
+    """The ranges, outermost first, of the indices that the body or another range depends on, and the body.
+
+    A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
+    that value as their greatest and least one, where there is one: over an empty range that is infinite.
+    All values count where the greatest ones share a derivative: as often each, or the index stays.
+
+    Parameters
+    ----------
+    graph : Graph
+    op : str
+    limits : sequence of Bounds
+    body : Node
+    facts : rows
+    harmless : callable
+        Whether a node may be evaluated where it was not before, given what is known there.
+    """
+    kept = tuple(limits)
+    own = [limit.variable for limit in limits]
+    for limit in reversed(limits):
+        place = kept.index(limit)
+        before, behind = kept[:place], kept[place + 1 :]
+        if limit.variable in body.free or any(limit.variable in row.form.atoms() for row in bound_rows(behind)):
+            continue
+        known = (*facts, *bound_rows(before))
+        filled = never_empty([limit], known)
+        count = number_of_values(limit)
+        if op == "prod":
+            if count is None or not (filled or implied(Row("ge", count), known)):
+                continue
+            if not (filled or harmless(body, (*known, *bound_rows(behind)))):
+                continue
+            body = graph.pow(body, graph.index(count))
+        elif not filled or count is None or not count.atoms().isdisjoint(own):
+            continue
+        kept = (*before, *behind)
+    return kept, body

@@ -1,19 +1,31 @@
-"""What an expression takes for granted: positive extents, and reads that stay inside their shapes.
+"""What an expression takes for granted: positive extents and divisors, reads inside of their shapes, ranges of data.
 
 Only reads that happen unconditionally count: those behind guards and conditions on values do not,
 and those inside a sum only where the sum is provably not empty.
+
+What an index is divided by, ``D`` in ``floor(i/D)`` and ``Mod(i, D)``, has to be positive. A size that is no extent is
+positive where its symbol is declared so. A divisor that can be 0 and not negative, as ``2*n - 2`` for an extent ``n``,
+leaves no value where it is 0: there is nothing to differentiate, and sizes that make it positive are taken for granted.
+Where conditions or ranges already see to that, nothing is.
+
+The range of a tensor of integers is what is declared of it, or the axis that all of its entries select from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, ranges, reachable
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in, separated
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 
@@ -109,3 +121,142 @@ def unconditional_parts(
             continue
         yield node, context, bound
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
+
+
+def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
+    """Refuse an index that is divided by a form that may be negative; grant that one that may be 0 is positive.
+
+    What a read at such a quotient says is known only where its divisor is positive.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing tells that a divisor is not negative.
+    """
+    # That something is divided by it is no reason for a divisor to be positive.
+    facts = tuple(row for row in input_facts(graph, roots) if not divided_by([row.form])) if divisors else ()
+    for divisor in sorted(divisors):
+        positive = Row("ge", divisor - 1)
+        if implied(positive, facts):
+            continue
+        if not implied(Row("ge", divisor), facts):
+            shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
+            is_symbol = len(divisor.terms) == 1 and not divisor.constant
+            way_out = "" if is_symbol else f"; give {shown} a name of its own, and write the extents with it"
+            raise UnsupportedError(
+                f"an index is divided by {shown}, which is not known to be positive: it must be an extent of a tensor, "
+                "or made of such extents and of symbols that are declared so, Symbol('m', integer=True, positive=True)"
+                + way_out
+            )
+        if not all(implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
+            graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
+
+
+def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
+    """The conditions and ranges without quotients by sizes around each place where a form is divided by ``divisor``."""
+    found: dict[Rows, None] = {}
+    seen: set[tuple[Node, Rows]] = set()
+    stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
+    while stack:
+        node, around = stack.pop()
+        if (node, around) in seen:
+            continue
+        seen.add((node, around))
+        rows: Rows = node.data if node.op == "guard" else ()
+        body = node.args
+        if node.op in BINDERS:
+            _, rows, inside = graph.open(node)
+            body = (inside,)
+        plain = tuple(row for row in rows if not divided_by([row.form]))
+        if divisor in divided_by(_forms(node, rows)):
+            conditions = (*around, *(plain if node.op == "guard" else ()))
+            found[conditions] = None
+        stack += [(arg, (*around, *plain)) for arg in body]
+    return list(found)
+
+
+def divides_by_none(body: Node, mapping: Substitution) -> bool:
+    """Whether nothing in a body is divided by a number below 1 where variables have the values of ``mapping``."""
+    forms = [
+        form
+        for node in reachable(body)
+        for form in _forms(node, node.data if node.op in RANGED or node.op == "guard" else ())
+    ]
+    new = (divisor.substitute(mapping) for divisor in divided_by(forms))
+    return all(not divisor.is_constant or divisor.constant >= 1 for divisor in new)
+
+
+def _forms(node: Node, rows: Rows) -> list[Affine]:
+    """The index forms of a node itself."""
+    own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
+    return [*own, *node.shape, *(row.form for row in rows)]
+
+
+Selection = tuple[Node, int]
+"""A read, and the axis that data select from."""
+
+
+def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
+    """The nodes of expressions, in which data without a declared range have that of the axis that they select from."""
+    nodes = [reader.read(expr) for expr in exprs]
+    found = implied_ranges(reader.graph, nodes)
+    if not found:
+        return nodes
+    reader.declare(found)
+    return [reader.read(expr) for expr in exprs]
+
+
+def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
+    """For tensors of integers without a declared range, a read in which all entries select from the shortest axis.
+
+    The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
+    any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
+    """
+    names = graph.integers.keys() - graph.below.keys()
+    names -= _partly_selected(roots) if names else set()
+    if not names:
+        return {}
+    facts = positive_sizes(graph, roots)
+    found: dict[str, dict[Affine, Selection]] = {}
+    for entry, read, axis in _selections(graph, roots, facts):
+        if entry.tensor in names:
+            found.setdefault(entry.tensor, {}).setdefault(read.args[0].shape[axis], (read, axis))
+    return {
+        name: selection
+        for name, selections in found.items()
+        for extent, selection in selections.items()
+        if all(implied(Row("ge", other - extent), facts) for other in selections)
+    }
+
+
+def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[DataEntry, Node, int]]:
+    """The unconditional reads in which each entry of a tensor in turn is the index of an axis."""
+    seen: Seen = set()
+    for root in roots:
+        for node, context, _ in unconditional_parts(graph, root, facts, seen):
+            for axis, form in enumerate(node.data) if node.op == "read" else ():
+                entry = form.terms[0][0] if form.terms else None
+                if isinstance(entry, DataEntry) and form == Affine.variable(entry) and _is_each(entry, graph, context):
+                    yield entry, node, axis
+
+
+def _partly_selected(roots: Sequence[Node]) -> set[str]:
+    """The tensors of integers that select what tensors hold of which not all entries need be computed."""
+    parts = reachable(*roots)
+    inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
+    forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]
+    return {entry.tensor for entry in data_entries(forms)}
+
+
+def _takes_diagonals(node: Node) -> bool:
+    return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
+
+
+def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
+    """Whether an entry is each of its tensor in turn: its indices are variables that run over the axes, freely."""
+    shape = graph.integers[entry.tensor].shape
+    variables = [v for form in entry.index for v, _ in form.terms]
+    whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]
+    around = set(partition(context, variables)[1])
+    indices = tuple(map(Affine.variable, variables))
+    return entry.index == indices and len(set(variables)) == len(shape) and around == set(whole)

@@ -13,15 +13,13 @@ from typing import Any
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.data_ranges import read_with_ranges
-from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
-from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.facts import grant_divisors, input_facts, read_with_ranges
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
-from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs, without_minus

@@ -1,9 +1,16 @@
-"""What all classes share: derivatives through the hook, and behaving well inside SymPy."""
+"""What all classes share: equal nodes are one object, derivatives through the hook, and behaving well inside SymPy.
+
+A table with weak values holds every node that is alive. Native SymPy nodes between ours are compared by SymPy, which
+stops at the first of ours; so deep and heavily shared expressions compare, hash and serve as keys in constant time and
+without recursion.
+"""
 
 from __future__ import annotations
 
 import sys
+from threading import RLock
 from typing import Any
+from weakref import WeakValueDictionary
 
 from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol
 from sympy.core.kind import NumberKind
@@ -13,11 +20,25 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.code import NoCode
-from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr
-from sympy_tensordiff.symbolic.integers import is_integer_in
-from sympy_tensordiff.symbolic.interning import interned
+from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
 from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
+
+_table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+# Collecting garbage while the lock is held may lead back here.
+_lock = RLock()
+
+
+def interned(cls: Any, args: tuple[Any, ...]) -> Any:
+    """The node of class ``cls`` with these arguments: the one that is alive, or a new one."""
+    key = (cls, *args)
+    with _lock:
+        node = _table.get(key)
+        if node is None:
+            node = Expr.__new__(cls, *args)
+            hash(node)  # the arguments have theirs already
+            _table[key] = node
+    return node
 
 
 class Node(walkers.Shown, NoCode, Expr):

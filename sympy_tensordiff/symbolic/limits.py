@@ -17,8 +17,7 @@ from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
-from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
-from sympy_tensordiff.symbolic.integers import is_integer_in
+from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 

@@ -15,8 +15,7 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.printing import PrintedSymbol
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.tensors import checked_name
-from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import Recursion, nodes_in
 
 
 class NamedTensor(PrintedSymbol, TensorExpr):

@@ -15,10 +15,9 @@ from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import deep, walkers
-from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.base import Node, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
 from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in

@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.traversal import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

@@ -1,11 +1,15 @@
-"""The nodes of expressions, each once however many paths lead to it, and the names in them; nothing recurses."""
+"""Walks without Python's recursion: depth costs memory, never a stack overflow.
+
+The nodes of expressions, each once however many paths lead to it, and the names in them; and `trampoline`, which runs
+recursive passes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from sympy import Basic, Idx, Symbol
 
@@ -69,3 +73,31 @@ def postorder(expr: Basic, done: Mapping[Basic, Any], below: Callable[[Any], tup
             stack.pop()
             if node not in done:
                 yield node
+
+
+T = TypeVar("T")
+Recursion: TypeAlias = Generator["Recursion[Any]", Any, T]
+"""A pass over one node: ``result = yield self.visit(child)`` recurses, ``return`` answers."""
+
+
+def trampoline(first: Recursion[T]) -> T:
+    """Runs a pass written as a generator that yields the generators of its recursive calls.
+
+    >>> def depth(n):
+    ...     return 0 if n == 0 else 1 + (yield depth(n - 1))
+    >>> trampoline(depth(100_000))
+    100000
+    """
+    stack: list[Recursion[Any]] = [first]
+    value: Any = None
+    while True:
+        try:
+            call = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+            if not stack:
+                return value  # type: ignore[no-any-return]
+        else:
+            stack.append(call)
+            value = None

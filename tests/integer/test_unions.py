@@ -4,7 +4,7 @@ import random
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.unions import joined
+from sympy_tensordiff.integer.fourier_motzkin import joined
 
 BOX = range(-3, 4)
 

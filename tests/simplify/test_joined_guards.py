@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
-from sympy_tensordiff.simplify.joining import Joining, union
+from sympy_tensordiff.simplify.guards import Joining, union
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
