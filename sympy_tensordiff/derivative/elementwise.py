@@ -31,6 +31,7 @@ from sympy_tensordiff.integer.rows import shape_rows
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
+from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
@@ -81,6 +82,8 @@ class Differentiation:
 
     def variable(self, wrt: Any) -> Any:
         """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        if isinstance(wrt, Base):
+            return wrt
         refuse_array(wrt)
         return lift_native(wrt, self.reader.tensors.values())
 

@@ -42,7 +42,9 @@ def write(reader: Reader, node: Node) -> Any:
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
     writer = Writer(reader)
-    return [trampoline(writer.visit(node, ())) for node in joined_sides(reader.graph, list(nodes))]
+    if "add" in reader.graph.kinds:
+        nodes = joined_sides(reader.graph, list(nodes))
+    return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
 class Writer(TensorWriter):

@@ -111,6 +111,11 @@ class Affine(_Form):
                 return c
         return 0
 
+    def split(self, variable: Variable) -> tuple[Affine, Affine]:
+        """The coefficient of ``variable`` as a form, and the other terms."""
+        c = self.coefficient(variable)
+        return Affine(None, c), self - Affine({variable: c})
+
     @property
     def is_constant(self) -> bool:
         return not self.terms

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
 from .data import apart
-from .equations import Direction
 from .extrema import cases, parts_in
 from .rows import linear, normalise
 from .simplex import Dictionary
-from .system import System, definitions, system
+from .system import Direction, System, definitions, system
 
 FALSE = Row("ge", Affine(None, -1))
 """The row that never holds."""

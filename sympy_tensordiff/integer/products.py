@@ -230,8 +230,7 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
     True
     """
     if variable not in form.hidden():
-        c = form.coefficient(variable)
-        return Affine.of(c), form - Affine({variable: c})
+        return form.split(variable)
     factor, rest = Affine(), Affine(None, form.constant)
     for v, c in form.terms:
         if v == variable:

@@ -109,7 +109,9 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
     """``floor(h/c)`` and what has to be non-negative there, for two rows that allow at most one value of ``v``."""
     held: dict[Affine, list[Affine]] = {}
     for row in rows:
-        parts = slope(row.form, v) if row.kind == "ge" and v in row.form.atoms() else None
+        if row.kind != "ge" or v not in row.form.atoms():
+            continue
+        parts = row.form.split(v) if linear([row]) else slope(row.form, v)
         if parts is not None:
             held.setdefault(parts[0], []).append(parts[1])
     for c, lows in held.items():

@@ -14,7 +14,6 @@ reads are never among them. Afterwards
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
@@ -42,7 +41,7 @@ from sympy_tensordiff.integer.values import (
 )
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import Joining, paired, pivot, solved, with_equations
+from sympy_tensordiff.simplify.guards import Joining, paired, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
@@ -69,7 +68,6 @@ class _Tighten:
         self.choices = Choices(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.harmless = self.choices.does_no_harm
-        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
@@ -104,7 +102,7 @@ class _Tighten:
         for arg in node.args:
             args.append((yield self.visit(arg, facts)))
         if node.op == "add":
-            united = self.joining.joined(args, facts)
+            united = Joining(self.graph, self.sizes).joined(args, facts)
             if united is not None:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
@@ -288,6 +286,8 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 def _settled(limit: Bounds, facts: Rows) -> Bounds:
     """The range of a variable without the quotients by sizes whose value the facts tell."""
+    if all(linear([form]) for side in limit[1:] for form, _ in side):
+        return limit
     sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
     return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))
 

@@ -11,7 +11,7 @@ the other guard, with the equation put in, is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,26 +104,11 @@ class Part(NamedTuple):
 
 
 class Joining:
-    """Additions of guards.
+    """Additions of guards; ``sizes`` are never bound."""
 
-    Parameters
-    ----------
-    graph : Graph
-    tight : callable
-        The rows of a guard in final form, given facts.
-    solved : callable
-        The indices that the equations among rows determine, as forms of the others.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        tight: Callable[[Rows, Rows], Rows],
-        solved: Callable[[Rows], Substitution],
-    ) -> None:
+    def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
         self.graph = graph
-        self.tight = tight
-        self.solved = solved
+        self.sizes = sizes
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
         """The terms of an addition with two guards as one; None where no two of them can be one."""
@@ -138,8 +123,8 @@ class Joining:
             both = (*pair[0].rows, *pair[1].rows)
             if not is_empty(both, facts):
                 # Where they overlap the body counts twice.
-                both = self.tight(both, facts)
-                if len(self.tight(rows, facts)) + len(both) >= len(pair[0].rows) + len(pair[1].rows):
+                both = with_equations(both, facts, self.sizes)
+                if len(with_equations(rows, facts, self.sizes)) + len(both) >= len(pair[0].rows) + len(pair[1].rows):
                     continue
                 new.append(self.graph.guard(both, body))
             left = [self.without(term, [p for p in pair if p.place == place]) for place, term in enumerate(terms)]
@@ -169,7 +154,7 @@ class Joining:
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
-            mapping = self.solved(special.rows)
+            mapping = solved(special.rows, self.sizes)
             if not mapping or not divides_by_none(general.body, mapping):
                 continue
             same = self.graph.substitute(general.body, mapping) is special.body

@@ -58,7 +58,7 @@ def _has_those_of_parts(kind: type) -> bool:
 
 def names_in(exprs: Iterable[Basic]) -> set[str]:
     """The names of all symbols, tensors and functions in the expressions, free or bound."""
-    names = (getattr(node, "name", None) for node in nodes_in(exprs))
+    names = (node.name for node in nodes_in(exprs) if hasattr(type(node), "name"))
     return {name for name in names if isinstance(name, str)}
 
 
