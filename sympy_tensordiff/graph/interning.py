@@ -107,7 +107,7 @@ class Table:
         node = self._table[full] = Node()
         node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
         free, depth, height = atoms_in(own) if own else NOTHING, 0, 0
-        plain = op not in _SCOPES and not _is_decidable(data if op == "read" else (data,) if op == "index" else ())
+        plain = op not in _SCOPES and (op not in ("read", "index") or linear(own) or not _is_decidable(own))
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:
@@ -189,8 +189,8 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
-def _is_decidable(forms: Sequence[Affine]) -> bool:
-    return bool(forms) and not linear(forms) and any(rounded(form) or parts_in((form,)) for form in forms)
+def _is_decidable(forms: Sequence[Any]) -> bool:
+    return any(rounded(form) or parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:

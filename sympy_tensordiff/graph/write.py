@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.rows import normalise
+from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
@@ -237,8 +237,8 @@ class Writer(TensorWriter):
         """The limits of a reduction over a body, the outermost first."""
         limits = []
         for n, v in enumerate(variables):
-            inner = frozenset(variables[n + 1 :])
-            own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            around, _ = partition(rows, variables[n + 1 :])
+            own = [row.form for row in around if any(w == v for w, _ in row.form.terms)]
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
         return limits
 

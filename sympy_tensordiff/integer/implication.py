@@ -71,6 +71,11 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
     return _is_empty((reduced.negation(), *rows))
 
 
+def unimplied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
+    """The rows that do not provably follow from those that are known, each by itself."""
+    return [row for row in rows if not implied(row, known)]
+
+
 def _is_empty(rows: tuple[Row, ...]) -> bool:
     """As `is_empty`: by cases of the maxima and minima, where their definitions alone do not tell."""
     if system(rows).is_empty:

@@ -16,7 +16,7 @@ from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
 from .multiples import divided_bounds, may_miss, of_multiples, positive_divisors
-from .rows import linear, partition
+from .rows import linear, partition, quotients_of
 from .unfolding import expressible, unfolded_in, unfolded_rows
 
 MOST = 16
@@ -236,16 +236,14 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
     lows: list[tuple[Affine, int]] = []
     highs: list[tuple[Affine, int]] = []
     for row in rows:
-        c = row.form.coefficient(variable)
         if row.kind == "mod":
             raise LoopBoundError("no bounds of the loop over {} express {}", variable, row)
         if variable in row.form.hidden():
             below, above = divided_bounds(variable, row, known)
         else:
-            rest = row.form - Affine({variable: c})
-            below, above = ([(-rest, c)], []) if c > 0 else ([], [(rest, -c)])
+            below, above = quotients_of(variable, [row.form])
             if row.kind == "eq":
-                below, above = (below, [(-rest, c)]) if c > 0 else ([(rest, -c)], above)
+                below, above = below or above, above or below
         lows += below
         highs += above
     for found, side in ((lows, "lower"), (highs, "upper")):

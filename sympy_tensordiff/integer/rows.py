@@ -73,6 +73,19 @@ def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], li
     return bounds
 
 
+Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
+"""What bounds a variable from below and from above: forms, each with what it is divided by."""
+
+
+def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
+    """The lower and the upper bounds of a variable, ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest >= 0``."""
+    sides: Sides = [], []
+    for form in forms:
+        c, rest = form.coefficient(variable), form.split(variable)[1]
+        sides[c < 0].append((-rest, c) if c > 0 else (rest, -c))
+    return sides
+
+
 def linked(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
     """The rows that can say something about ``variables``: those linked to them by others than ``sizes``."""
     known = set(variables - sizes)

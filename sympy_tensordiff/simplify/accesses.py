@@ -25,6 +25,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart, data_entries, innermost_first
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
+from sympy_tensordiff.integer.implication import unimplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
 from sympy_tensordiff.integer.values import at_extreme
@@ -131,9 +132,8 @@ class Accesses:
     def outside(self, access: Access) -> Iterator[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from what is around it."""
         known = (*self.facts, *access.around.rows)
-        for n, row in enumerate(shape_rows(access.forms, access.tensor.shape)):
-            if not implied(row, known):
-                yield n // 2, row
+        for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
+            yield from ((axis, row) for row in unimplied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: Around) -> Iterator[Access | tuple[Node, Around]]:
         """What a node reads itself, and what it is computed of."""

@@ -24,6 +24,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decided_rows, hides, settled
 from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
 from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.implication import unimplied
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, linked, substitute_all
 from sympy_tensordiff.integer.values import (
@@ -177,7 +178,7 @@ class _Tighten:
             body = self.graph.map_forms(body, lambda form: without_tied_data(form, tied))
         told = yield self.visit(body, facts + rows)
         if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
-            left = [row for row in told.data if not implied(row, facts + rows)]
+            left = unimplied(told.data, facts + rows)
             told = self.graph.guard(left, told.args[0])
         needed = yield self.needed(rows, told, facts)
         for row in needed if _scales_sums(self.graph, told) else ():

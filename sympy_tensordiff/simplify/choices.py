@@ -150,7 +150,7 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
     if node.op not in ("read", "index"):
         return ()
-    data = graph.inside_data(node.data if node.op == "read" else (node.data,))
+    data = graph.inside_data(node.data if node.op == "read" else (node.data,)) if graph.integers else ()
     return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 

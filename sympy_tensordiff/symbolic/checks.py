@@ -17,6 +17,7 @@ from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
@@ -46,6 +47,8 @@ class Scope(NamedTuple):
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
             return None
+        if linear([form]):
+            return form
         known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
         return form if known else None
 
