@@ -19,6 +19,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
@@ -130,9 +131,8 @@ class Reader(Tensors):
 
     def tensor(self, symbol: TensorSymbol | NamedTensor) -> Node:
         """The node of a tensor variable; one name has one shape."""
-        known_node = self._leaves.get(symbol)
-        if known_node is not None:
-            return known_node
+        if symbol in self._leaves:
+            return self._leaves[symbol]
         self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
@@ -140,13 +140,14 @@ class Reader(Tensors):
                 f"two different tensors are called {symbol.name}: {_described(known)}, {_described(symbol)}; "
                 "give them different names"
             )
-        shape = tuple(self.affine(extent) for extent in symbol.shape)
-        if symbol.below is not None:
-            self.graph.below[symbol.name] = self.affine(symbol.below)
-        node = self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
-        if symbol.symmetric:
+        name, below, is_symmetric, is_positive = symbol.name, symbol.below, symbol.symmetric, symbol.positive
+        shape = tuple([self.affine(extent) for extent in symbol.shape])
+        if below is not None:
+            self.graph.below[name] = self.affine(below)
+        node = self.graph.tensor(name, shape, is_integer=symbol.dtype is int)
+        if is_symmetric:
             self.graph.symmetric[node] = True
-        if symbol.positive:
+        if is_positive:
             self.graph.positive.add(node)
         self._leaves[symbol] = node
         return node
@@ -248,16 +249,14 @@ class Reader(Tensors):
         for symbol, low, high in reversed(expr.limits):
             # Outermost first: the bounds see the variables around them.
             v = self.bind(symbol)
-            form = Affine.variable(v)
             lows = [self.affine(bound, scope) for bound in bound_forms(low, sympy.Max)]
             highs = [self.affine(bound, scope) for bound in bound_forms(high, sympy.Min)]
-            rows += [Row("ge", form - bound) for bound in lows]
-            rows += [Row("ge", bound - form) for bound in highs]
+            rows += range_rows(v, lows, highs)
             if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(scope.values()):
                 self.ranges[v] = highs[0] + 1
             variables.append(v)
             scope = {**scope, symbol: v}
-        self.limits.update(*(row.form.atoms() for row in rows))
+        self.limits |= atoms_in(rows)
         body = yield self._visit(expr.body, scope)
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 

@@ -63,6 +63,17 @@ def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Ro
     return shape_rows(map(Affine.variable, variables), extents)
 
 
+def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Row]:
+    """The rows that say that a variable is between its bounds."""
+    form = Affine.variable(variable)
+    return [Row("ge", form - bound) for bound in lows] + [Row("ge", bound - form) for bound in highs]
+
+
+def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
+    """The rows that say that forms are at least 1."""
+    return tuple([Row("ge", form - 1) for form in forms])
+
+
 def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
     """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1."""
     bounds: tuple[list[Affine], list[Affine]] = [], []

@@ -287,7 +287,7 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 def _settled(limit: Bounds, facts: Rows) -> Bounds:
     """The range of a variable without the quotients by sizes whose value the facts tell."""
-    if all(linear([form]) for side in limit[1:] for form, _ in side):
+    if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
     return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))

@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, shape_rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
@@ -162,7 +162,7 @@ def number_at(graph: Graph, node: Node) -> Rows:
 
 def divisible(forms: Iterable[Affine]) -> Rows:
     """The rows that say that what forms divide by is positive."""
-    return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
+    return positive_rows(divided_by(forms))
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:

@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 
@@ -69,7 +69,7 @@ def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_in(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
-    return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes if size.terms))) or ()
+    return normalise_rows((*graph.granted, *positive_rows([size for size in sizes if size.terms]))) or ()
 
 
 Seen = set[tuple[Node, Rows]]
