@@ -19,10 +19,10 @@ from sympy_tensordiff.derivative.api import hvp as hvp
 from sympy_tensordiff.derivative.api import jacobian as jacobian
 from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import vjp as vjp
-from sympy_tensordiff.derivative.delta_elimination import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.named_parts import cse as cse
 from sympy_tensordiff.derivative.named_parts import name as name
 from sympy_tensordiff.derivative.native import diff as diff
+from sympy_tensordiff.derivative.native import simplify_deltas as simplify_deltas
 from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
@@ -36,6 +36,10 @@ from sympy_tensordiff.structure.api import structured_hessian as structured_hess
 from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
 from sympy_tensordiff.structure.nlp import nlp as nlp
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
+from sympy_tensordiff.symbolic.concatenation import concatenate as concatenate
+from sympy_tensordiff.symbolic.concatenation import cross as cross
+from sympy_tensordiff.symbolic.concatenation import kron as kron
+from sympy_tensordiff.symbolic.concatenation import stack as stack
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
 from sympy_tensordiff.symbolic.einsum import FilledTensor as FilledTensor
@@ -88,10 +92,6 @@ from sympy_tensordiff.symbolic.functions import trace as trace
 from sympy_tensordiff.symbolic.functions import transpose as transpose
 from sympy_tensordiff.symbolic.functions import zeros as zeros
 from sympy_tensordiff.symbolic.indices import indices as indices
-from sympy_tensordiff.symbolic.joined import concatenate as concatenate
-from sympy_tensordiff.symbolic.joined import cross as cross
-from sympy_tensordiff.symbolic.joined import kron as kron
-from sympy_tensordiff.symbolic.joined import stack as stack
 from sympy_tensordiff.symbolic.lift import lift as lift
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate as TensorAdjugate
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorCofactor

@@ -9,7 +9,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.symbolic.missing_names import INSTEAD, METHODS
+from sympy_tensordiff.symbolic.suggestions import INSTEAD, METHODS
 
 i, j, k, l, n, m = td.indices("i j k l n m")
 A, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("S", (n, n))

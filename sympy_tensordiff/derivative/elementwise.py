@@ -28,9 +28,9 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
-from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.named import NamedTensor

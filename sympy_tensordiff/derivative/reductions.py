@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
-from sympy_tensordiff.simplify.cases import cases_of
+from sympy_tensordiff.simplify.choices import cases_of
 
 EXTREMA = frozenset({"max", "min"})
 

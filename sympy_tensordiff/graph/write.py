@@ -11,21 +11,21 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
+from sympy_tensordiff.graph.disequalities import joined_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import no_collection, takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.graph.unequal import joined_sides, unequal_forms
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
+from sympy_tensordiff.symbolic.bounded_depth import Shallow, applied
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
-from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 

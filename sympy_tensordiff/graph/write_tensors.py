@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.graph.write_forms import Forms, Scope
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow, placeholders
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -26,7 +27,6 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
 Labelled = tuple[Any, tuple[int, ...]]

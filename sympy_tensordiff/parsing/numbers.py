@@ -15,8 +15,8 @@ from sympy import Add, Mul, Pow, Rational, S
 
 from sympy_tensordiff.parsing.front import Tree, cut
 from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.bounded_depth import Shallow, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
-from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.traversal import postorder
 
 LONGEST = 1_000

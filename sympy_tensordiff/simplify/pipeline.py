@@ -16,15 +16,14 @@ from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.einsums import as_einsums
+from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
 from sympy_tensordiff.simplify.facts import grant_divisors, input_facts, read_with_ranges
-from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs, without_minus
-from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
+from sympy_tensordiff.simplify.tables import inline_single_reads
 
 Pass = Callable[[Graph, Sequence[Node]], list[Node]]
 Table = tuple[tuple[Pass, frozenset[str]], ...]

@@ -17,11 +17,11 @@ from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
+from sympy_tensordiff.symbolic import depth, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
-from sympy_tensordiff.symbolic.code import NoCode
+from sympy_tensordiff.symbolic.depth import Measures, measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
-from sympy_tensordiff.symbolic.measures import Measures, measures
+from sympy_tensordiff.symbolic.printing import NoCode
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
@@ -81,7 +81,7 @@ class Node(walkers.Shown, NoCode, Expr):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.is_symbol or not measures(self).is_deep:
             return super().__reduce_ex__(protocol)
-        return deep.unpacked, (deep.packed(self),)
+        return depth.unpacked, (depth.packed(self),)
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {hooks.formula([self])}$"
@@ -90,12 +90,12 @@ class Node(walkers.Shown, NoCode, Expr):
         """As `Basic.has_free`."""
         if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
             return not self.free_symbols.isdisjoint(patterns)
-        deep.refuse_walk(self, "has_free")
+        depth.refuse_walk(self, "has_free")
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
         """As `Expr.count_ops`; an operation that is shared counts at each place, so there may be too many."""
-        deep.refuse_walk(self, "the number of operations")
+        depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
@@ -152,7 +152,7 @@ class Node(walkers.Shown, NoCode, Expr):
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
-        return deep.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
+        return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
         return self._substituted(old, new) if is_placeholder(new) else None
@@ -167,11 +167,11 @@ class Node(walkers.Shown, NoCode, Expr):
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
         def entered(node: Any) -> tuple[Any, ...]:
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
-            return () if is_left else deep.parts_of(node)
+            return () if is_left else depth.parts_of(node)
 
-        parts = entered if isinstance(rule, Substitution) else deep.parts_of
+        parts = entered if isinstance(rule, Substitution) else depth.parts_of
         question = ("xreplace", id(rule))
-        replaced: tuple[Any, bool] = deep.answered(self, question, lambda node: node._replaced(rule), parts)
+        replaced: tuple[Any, bool] = depth.answered(self, question, lambda node: node._replaced(rule), parts)
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:

@@ -14,12 +14,12 @@ from sympy import Abs, Add, Basic, Expr, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.slices import part

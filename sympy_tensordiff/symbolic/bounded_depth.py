@@ -13,7 +13,7 @@ from typing import Any
 from sympy import Add, Basic, Expr, Max, Min, Mul
 
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import postorder
 
