@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.annihilation import applied, may_be_infinite, unconditional
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
@@ -30,12 +31,15 @@ from sympy_tensordiff.simplify.choices import is_chosen
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
 
+Contribution = TypeVar("Contribution")
+Run = TypeVar("Run", bound="ReverseSweep[Any]")
+
 FACES = 16
 """A projection has at most so many rows: four indices can have hundreds of faces."""
 
 
-class Sweep:
-    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``.
+class ReverseSweep(Generic[Contribution]):
+    """What both reverse sweeps do: nodes by falling depth, each once, after all contributions to its cotangent.
 
     Parameters
     ----------
@@ -55,12 +59,54 @@ class Sweep:
         self._sizes = sizes
         self._leaves = set(leaves)
         self._active = {**dict.fromkeys(constants, False), **dict.fromkeys(self._leaves, True)}
-        # A bound variable of the sweep with its place in the order in which sums lose them.
-        self._bound: dict[int, tuple[int, int]] = {}
-        self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
-        self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
+        self._contributions: dict[Node, list[Contribution]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._unconditional: set[Node] = set()
+
+    def _visit(self, node: Node) -> None:
+        """Hand the cotangent of a node on."""
+        raise NotImplementedError
+
+    def _run(self: Run) -> Run:
+        while self._heap:
+            self._visit(heapq.heappop(self._heap)[2])
+        return self
+
+    def _push(self, node: Node) -> None:
+        heapq.heappush(self._heap, (-node.depth, -node.id, node))
+
+    def _contribute(self, node: Node, contribution: Contribution) -> None:
+        """Adds a contribution to the cotangent of ``node``."""
+        if node not in self._contributions:
+            self._contributions[node] = []
+            self._push(node)
+        self._contributions[node].append(contribution)
+
+    def _is_active(self, node: Node) -> bool:
+        """Whether ``node`` depends on a leaf, and not by a condition alone."""
+        active = self._active
+        stack = [] if node in active else [node]
+        while stack:
+            part = stack[-1]
+            missing = [arg for arg in part.args if arg not in active]
+            if missing:
+                stack += missing
+            else:
+                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
+                stack.pop()
+        return active[node]
+
+
+class Sweep(ReverseSweep[tuple[Rows, Node]]):
+    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``."""
+
+    def __init__(
+        self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], constants: Iterable[Node] = ()
+    ) -> None:
+        super().__init__(graph, leaves, sizes, constants)
+        # A bound variable of the sweep with its place in the order in which sums lose them.
+        self._bound: dict[int, tuple[int, int]] = {}
+        self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
 
     # -------------------------------------------------------------- in and out
 
@@ -88,15 +134,6 @@ class Sweep:
         self._hand(body, rows, cotangent)
         return self._run()
 
-    def _run(self) -> Sweep:
-        while self._heap:
-            node = heapq.heappop(self._heap)[2]
-            if node.op == "comprehension":
-                self._enter(node)
-            else:
-                self._visit(node)
-        return self
-
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
         parts = self._reads.get(leaf, ())
@@ -105,16 +142,14 @@ class Sweep:
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Adds a contribution to the cotangent of ``node``."""
-        if cotangent is self.graph.zero or not self._is_active(node):
-            return
-        if node not in self._cotangents:
-            self._cotangents[node] = []
-            heapq.heappush(self._heap, (-node.depth, -node.id, node))
-        self._cotangents[node].append((rows, cotangent))
+        if cotangent is not self.graph.zero and self._is_active(node):
+            self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
+        if node.op == "comprehension":
+            self._enter(node)
+            return
+        for rows, cotangent in self._merged(node, self._contributions.pop(node)):
             if cotangent is not self.graph.zero:
                 self._pass_on(node, rows, cotangent)
 
@@ -156,7 +191,7 @@ class Sweep:
         if tensor not in self._reads:
             self._reads[tensor] = []
             if tensor.op == "comprehension" and tensor not in self._leaves:
-                heapq.heappush(self._heap, (-tensor.depth, -tensor.id, tensor))
+                self._push(tensor)
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node, cotangent: Node | None = None) -> None:
@@ -278,20 +313,6 @@ class Sweep:
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
-
-    def _is_active(self, node: Node) -> bool:
-        """Whether ``node`` depends on a leaf, and not by a condition alone."""
-        active = self._active
-        stack = [] if node in active else [node]
-        while stack:
-            part = stack[-1]
-            missing = [arg for arg in part.args if arg not in active]
-            if missing:
-                stack += missing
-            else:
-                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
-                stack.pop()
-        return active[node]
 
 
 def _projects_exactly(row: Row, variables: set[int]) -> bool:

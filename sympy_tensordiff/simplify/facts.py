@@ -76,20 +76,14 @@ Seen = set[tuple[Node, Rows]]
 """Nodes with the ranges around them that have been looked into."""
 
 
-def unconditional_reads(
-    graph: Graph,
-    root: Node,
-    known: Rows,
-    seen: Seen | None = None,
-    most: int | None = None,
-) -> Rows:
+def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
     They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
-    been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
+    been ``seen`` for another expression is left out.
     """
     found: list[Row] = []
-    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen, most):
+    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen):
         for row in inside_shape(graph, node):
             extreme = at_extreme(row, bound, context)
             if extreme is not None:
@@ -101,11 +95,11 @@ def unconditional_reads(
 
 
 def unconditional_parts(
-    graph: Graph, root: Node, known: Rows, seen: Seen, most: int | None = None
+    graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """What an expression computes unconditionally, with the ranges around it and their variables, innermost first."""
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
-    while stack and (most is None or len(seen) < most):
+    while stack:
         node, context, bound = stack.pop()
         if node.free.isdisjoint(bound):  # what is around does not matter inside
             context, bound = (), ()

@@ -145,7 +145,7 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], parts:
     return known[node]
 
 
-def own_nodes(root: Basic, parts: Parts = parts_of) -> list[Any]:
+def own_nodes(root: Basic, parts: Parts) -> list[Any]:
     """The nodes of ours, the lowest first."""
     return [node for node in _ordered(root, parts) if hasattr(node, "_measures")]
 
