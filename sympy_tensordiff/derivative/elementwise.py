@@ -66,6 +66,7 @@ class Differentiation:
         given, (self.root, *self.inputs) = read_function(self.reader, (expr, *also))
         self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *self._tensors(by)])
         self.names = names_in([expr, *also])
+        self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
         """The same work, with another node of it as the expression."""
@@ -143,7 +144,10 @@ class Differentiation:
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""
-        return size_variables([*self.reader.leaves(), self.root, *self.inputs])
+        nodes = (*self.reader.leaves(), self.root, *self.inputs)
+        if self._sizes[0] != nodes:
+            self._sizes = nodes, size_variables(nodes)
+        return self._sizes[1]
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""

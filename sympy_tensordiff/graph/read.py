@@ -59,6 +59,7 @@ class Reader(Tensors):
         self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
         self._branches = 0  # how many cases by values stand around
         self._constants: set[Node] = {graph.zero, graph.one}
+        self._used: set[Any] = set()
         self._done: dict[Any, Node] = {}
 
     def read(self, expr: Any) -> Node:
@@ -77,7 +78,9 @@ class Reader(Tensors):
 
     def use(self, exprs: Iterable[Any]) -> None:
         """Note which symbols are integers by their use in expressions that are going to be read here."""
-        for symbol in integers_by_use([part for part in exprs if isinstance(part, sympy.Basic)]):
+        new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
+        self._used.update(new)
+        for symbol in integers_by_use(new) if new else ():
             if symbol.name in self.scalars:
                 raise self._mixed(symbol)
             self.integers.add(symbol)

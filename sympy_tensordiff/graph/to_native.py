@@ -53,7 +53,6 @@ class _Native(Writer):
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
-        self.held = lambda scalar: scalar
         self.groups: dict[int, list[int]] = {}
         self.rows: dict[int, list[Row]] = {}
         self.merging: dict[Node, list[int]] = {}
@@ -63,6 +62,9 @@ class _Native(Writer):
         for symbol in reader.free:
             if symbol.is_integer and symbol.is_nonnegative:
                 self.facts.append(Row("ge", self.affine(symbol) - bool(symbol.is_positive)))
+
+    def bounded(self, expr: Any) -> Any:
+        return expr
 
     def affine(self, expr: Any) -> Affine:
         """The form of a bound that is written."""

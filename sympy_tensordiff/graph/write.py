@@ -23,7 +23,8 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
-from sympy_tensordiff.symbolic.bounded_depth import Shallow, applied
+from sympy_tensordiff.symbolic.base import Node as Own
+from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -54,7 +55,7 @@ class Writer(TensorWriter):
         super().__init__(reader)
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
-        self.held = Shallow(DEEPEST).held
+        self.depth = BoundedDepth(DEEPEST)
 
     # -------------------------------------------------------------- the walk
 
@@ -66,13 +67,17 @@ class Writer(TensorWriter):
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
-                self.done[key] = self.held((yield special(node, scope)))
+                self.done[key] = self.bounded((yield special(node, scope)))
             else:
                 args = []
                 for arg in node.args:
                     args.append((yield self.visit(arg, scope)))
-                self.done[key] = self.held(self.plain(node, args, scope))
+                self.done[key] = self.bounded(self.plain(node, args, scope))
         return self.done[key]
+
+    def bounded(self, expr: Any) -> Any:
+        """An expression, or an entry that is equal to it where it has too many levels of SymPy's own nodes."""
+        return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
         match node.op:

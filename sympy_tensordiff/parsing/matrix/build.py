@@ -175,4 +175,4 @@ class Builder:
             return self.scalars.function(name, value)
         if name == "sqrt":
             return self.scalars.power(value, S.Half)
-        return self.scalars.held(_ENTRYWISE[name](value))
+        return self.scalars.bounded(_ENTRYWISE[name](value))
