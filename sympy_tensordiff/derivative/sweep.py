@@ -24,7 +24,7 @@ from sympy_tensordiff.derivative.reductions import EXTREMA, product_pullback, sh
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
-from sympy_tensordiff.integer.fourier_motzkin import joined, project, project_exactly
+from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.simplify.choices import is_chosen
@@ -302,7 +302,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         if not projected:
             return None
         stays = atoms_in(inner) - gone
-        return outer + joined(projected, self._ordered(stays))
+        return outer + common_rows(projected, self._ordered(stays))
 
     # -------------------------------------------------------------- variables
 

@@ -15,7 +15,7 @@ from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
-from sympy_tensordiff.integer.products import rounded
+from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 
 Number = int | Fraction | float
@@ -190,7 +190,7 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
 
 
 def _is_decidable(forms: Sequence[Any]) -> bool:
-    return any(rounded(form) or parts_in((form,)) for form in forms)
+    return any(quotients_in(form) or parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart
+from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
@@ -202,9 +202,9 @@ class Writer(TensorWriter):
         A delta of data stands inside of the case, behind conditions on indices; beside conditions on data it is
         one of them, and what is read outside of its tensor counts where all others hold only.
         """
-        plain, data = apart(row for row in rows if row.kind == "eq")
+        plain, data = partition_data(row for row in rows if row.kind == "eq")
         tests = [row for row in rows if row.kind != "eq"]
-        if apart(tests)[1]:
+        if partition_data(tests)[1]:
             tests, data = tests + data, []
         if tests:
             body = sympy.Mul(*self.deltas(data, scope), body)

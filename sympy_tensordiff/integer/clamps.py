@@ -12,9 +12,9 @@ from sympy_tensordiff.errors import UnsupportedError
 
 from .affine import Affine, Quotient, Row, Variable
 from .data import compounds_in, is_opaque
-from .extrema import PositivePart, parts_in, pieces, separated
+from .extrema import PositivePart, parts_in, pieces, split_clamps
 from .implication import implied, is_empty, maximum, minimum
-from .products import SymbolicQuotient, rounded
+from .products import SymbolicQuotient, quotients_in
 from .rows import Rows, atoms_in
 
 HIDING_LIMIT = 6
@@ -45,7 +45,7 @@ def cases_of_clamps(
     """
     if not hides(rows, variables):
         return None
-    rows = tuple(part for row in rows for part in separated(row, variables))
+    rows = tuple(part for row in rows for part in split_clamps(row, variables))
     kept = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
     hiding = _hiding(kept, variables)
     if not hiding:
@@ -91,30 +91,30 @@ def _more_is_known(part: PositivePart, rows: Sequence[Row], variables: frozenset
     return known(Affine()) > known(part.form)
 
 
-def decided(form: Affine, facts: Rows) -> Affine:
+def decide_clamps(form: Affine, facts: Rows) -> Affine:
     """The form with those maxima and minima decided that ``facts`` decide.
 
     >>> from .extrema import least
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> decided(least([i, n - 1]), (Row("ge", n - i - 1),))
+    >>> decide_clamps(least([i, n - 1]), (Row("ge", n - i - 1),))
     i
     """
     for part in parts_in((form,)):
         for sign, value in ((1, part.form), (-1, Affine())):
             if implied(Row("ge", sign * part.form), facts):
-                return decided(form.substitute({part: value}), facts)
+                return decide_clamps(form.substitute({part: value}), facts)
     return form
 
 
-def decided_rows(rows: Rows, facts: Rows) -> Rows:
+def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
     """Rows with those maxima and minima decided that ``facts`` and the other rows decide."""
     result = list(rows)
     for n, row in enumerate(rows):
         if parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
-            result[n] = _decided_bound(row._replace(form=decided(row.form, others)), others)
+            result[n] = _decided_bound(row._replace(form=decide_clamps(row.form, others)), others)
     variables = atoms_in(result)
-    return tuple(part for row in result for part in separated(row, variables))
+    return tuple(part for row in result for part in split_clamps(row, variables))
 
 
 def _decided_bound(row: Row, facts: Rows) -> Row:
@@ -131,24 +131,24 @@ def _decided_bound(row: Row, facts: Rows) -> Row:
     return row
 
 
-def settled(form: Affine, facts: Rows) -> Affine:
+def gist(form: Affine, facts: Rows) -> Affine:
     """The form without the quotients, maxima and minima whose value the ``facts`` tell.
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times
     >>> digit = (Row("ge", r), Row("ge", M - 1 - r))
-    >>> settled(r - times(M, quotient_by(r, M)), digit)
+    >>> gist(r - times(M, quotient_by(r, M)), digit)
     r
     """
     if not form.compounds():
         return form
-    form = decided(form, facts)
+    form = decide_clamps(form, facts)
     known: dict[Variable, Affine] = {}
-    for found in rounded(form):
+    for found in quotients_in(form):
         value = _value(found, facts)
         if value is not None:
             known[found] = Affine.of(value)
-    return settled(form.substitute(known), facts) if known else form
+    return gist(form.substitute(known), facts) if known else form
 
 
 def _value(found: Quotient | SymbolicQuotient, facts: Rows) -> int | None:

@@ -166,7 +166,7 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
     return list(found)
 
 
-def apart(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """The rows without data, and those with data."""
     plain: list[Row] = []
     data: list[Row] = []

@@ -254,13 +254,13 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
             yield from cases((*new, condition), None if limit is None else limit - 1)
 
 
-def separated(row: Row, variables: frozenset[Variable]) -> list[Row]:
+def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
     """An inequality without the positive parts that it subtracts: ``g >= max(0, f)`` is ``g >= 0`` and ``g >= f``.
 
     Those without any of the ``variables`` stay.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> separated(Row("ge", least([i, n]) - k), frozenset("ikn"))
+    >>> split_clamps(Row("ge", least([i, n]) - k), frozenset("ikn"))
     [i - k >= 0, -k + n >= 0]
     """
     result: list[Row] = []

@@ -4,7 +4,7 @@ Exact over the rationals. Over the integers a projection holds every point that 
 and perhaps some that have none (the paper calls the result tight; it is so only where one of each
 pair of coefficients is a unit).
 
-`joined` tells what holds of all points of several projections.
+`common_rows` tells what holds of all points of several projections.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _refuse_hidden(row: Row, variable: Variable, coefficient: int) -> None:
         raise ValueError(f"cannot eliminate {variable!r} from a quotient or a product in {row!r}")
 
 
-def joined(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
+def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
     """Rows that hold wherever those of one of the systems do: common rows, and bounds that each system has of its own.
 
     A variable that all systems bound is bounded, by the greatest or least of these bounds.
@@ -190,7 +190,7 @@ def joined(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> t
     Examples
     --------
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> joined([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
+    >>> common_rows([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
     (k >= 0, -k + n + max(0, i - n) >= 0)
     """
     first, *others = systems

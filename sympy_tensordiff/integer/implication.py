@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
-from .data import apart
+from .data import partition_data
 from .extrema import cases, parts_in
 from .rows import linear, normalise
 from .simplex import Dictionary
@@ -167,7 +167,7 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     >>> remove_redundant(rows), without_redundant(rows)
     ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
     """
-    plain, data = (rows, ()) if linear(rows) else apart(rows)
+    plain, data = (rows, ()) if linear(rows) else partition_data(rows)
     kept = remove_redundant(plain, facts)
     return kept + remove_redundant(data, (*facts, *kept)) if data else kept
 

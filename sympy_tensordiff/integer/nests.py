@@ -17,7 +17,7 @@ from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
 from .multiples import divided_bounds, may_miss, of_multiples, positive_divisors
 from .rows import linear, partition, quotients_of
-from .unfolding import expressible, unfolded_in, unfolded_rows
+from .unfolding import expressible, rows_without_quotients, system_without_quotients
 
 MOST = 16
 """An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""
@@ -90,7 +90,7 @@ def bounds(
     """
     loops = frozenset(variables)
     outside = partition(facts, loops)[0]
-    merged = merge_parallel(rows if linear(rows) else unfolded_rows(rows, loops))
+    merged = merge_parallel(rows if linear(rows) else rows_without_quotients(rows, loops))
     guards = (FALSE,) if merged is None else without_redundant(partition(merged, loops)[0], outside)
     if merged is None or FALSE in guards:
         return _nothing(variables)
@@ -102,7 +102,7 @@ def bounds(
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
-        system = system if linear(system) else unfolded_in(system, variable, known)
+        system = system if linear(system) else system_without_quotients(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
             system = _projected(system, variable, variables[: -len(levels)], known, multiples=multiples)
@@ -143,7 +143,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     loops = frozenset(variables)
     known = partition((*facts, *rows), loops)[0]
     own = partition(rows, loops)[1]
-    system = merge_parallel(own if linear(own) else unfolded_rows(own, loops))
+    system = merge_parallel(own if linear(own) else rows_without_quotients(own, loops))
     inner: list[Variable] = []
     irredundant = False
     while len(remaining) > 1 and system is not None:

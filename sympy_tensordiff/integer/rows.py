@@ -97,7 +97,7 @@ def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
     return sides
 
 
-def linked(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
+def connected(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
     """The rows that can say something about ``variables``: those linked to them by others than ``sizes``."""
     known = set(variables - sizes)
     chosen: set[Row] = set()

@@ -17,7 +17,7 @@ from . import smith
 from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 from .data import is_opaque, selected_in
 from .lattice import dot, negated, shortened
-from .products import SymbolicQuotient, quotient_by, rounded, times
+from .products import SymbolicQuotient, quotient_by, quotients_in, times
 from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
@@ -77,7 +77,7 @@ def _solving_step(names: Names, kept: list[int], rows: tuple[Row, ...]) -> Step 
                 return {v: value}, rows, [w for w in kept if w != v]
     for row in () if linear(inner) else inner:
         tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
-        for found in sorted(rounded(row.form), key=_size, reverse=True):
+        for found in sorted(quotients_in(row.form), key=_size, reverse=True):
             if not found.atoms().intersection(kept) <= tested:
                 t = names.fresh(_name(names, kept, found.form))
                 digits = _digits(names, kept, row.form, found, t)

@@ -12,7 +12,7 @@ from .extrema import greatest, least
 from .fourier_motzkin import project
 from .implication import implied
 from .nests import Bounds, bounds, order
-from .products import quotient_by, rounded, slope, times
+from .products import quotient_by, quotients_in, slope, times
 from .rows import Rows, limits_of, linear, partition
 
 Single = tuple[dict[int, Affine], list[Row]]
@@ -119,7 +119,8 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
             if _is_below(high + low, c, (*rows, *facts)):
                 value = quotient_by(high, c)
                 exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
-                if exists or linear([value]) or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                rounded = () if exists or linear([value]) else quotients_in(value)
+                if all(found.atoms().isdisjoint(variables) for found in rounded):
                     return value, ZERO if exists else times(value, c) + low
     return None
 
@@ -160,7 +161,7 @@ def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single |
                 factor, rest = (part * sign for part in parts or ())
                 if implied(Row("ge", factor - 1), (*rows, *facts)):
                     value = quotient_by(-_without_digit(rest, factor, (*rows, *facts)), factor)
-                    if all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                    if all(found.atoms().isdisjoint(variables) for found in quotients_in(value)):
                         return {v: value}, [Row("eq", times(value, factor) + rest)]
     return None
 

@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart, data_entries, innermost_first
+from sympy_tensordiff.integer.data import data_entries, innermost_first, partition_data
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import unimplied
@@ -203,7 +203,7 @@ class Accesses:
         for row in rows if self.graph.integers else ():
             for entry in data_entries([row.form]):
                 others = [other for other in rows if entry not in data_entries([other.form])]
-                plain, _ = apart(others)
+                plain, _ = partition_data(others)
                 known = (*self.facts, *around.rows, *plain)
                 sure = [o for o in others if all(implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])

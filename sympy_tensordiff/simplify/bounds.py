@@ -21,12 +21,12 @@ from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.clamps import decided_rows, hides, settled
-from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
+from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
+from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data, without_tied_data
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.implication import unimplied
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, linked, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, connected, linear, substitute_all
 from sympy_tensordiff.integer.values import (
     ZERO,
     Single,
@@ -42,7 +42,7 @@ from sympy_tensordiff.integer.values import (
 )
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import Joining, paired, pivot, with_equations
+from sympy_tensordiff.simplify.guards import Joining, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
@@ -75,7 +75,7 @@ class _Tighten:
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.plain:
             return node
-        facts = linked(facts, node.free, self.sizes)
+        facts = connected(facts, node.free, self.sizes)
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
@@ -89,10 +89,10 @@ class _Tighten:
             elif node.op == "read":
                 read: Node = yield self.arguments(node, facts)
                 if not linear(read.data):
-                    read = self.graph.map_own_forms(read, lambda form: settled(form, facts))
+                    read = self.graph.map_own_forms(read, lambda form: gist(form, facts))
                 result = self.copied(node, read)
             elif node.op == "index":
-                result = self.graph.index(settled(node.data, facts))
+                result = self.graph.index(gist(node.data, facts))
             else:
                 result = yield self.arguments(node, facts)
             self.done[key] = result
@@ -107,7 +107,7 @@ class _Tighten:
             if united is not None:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
-            args = paired(self.graph, args, facts)
+            args = pair_opposites(self.graph, args, facts)
         return self.graph.with_args(node, args)
 
     def copied(self, node: Node, read: Node) -> Node:
@@ -153,7 +153,7 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
-        rows, body = node.data if linear(node.data) else decided_rows(node.data, facts), node.args[0]
+        rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
         rows = with_equations(without_common_data(rows), facts, self.sizes)
@@ -201,7 +201,7 @@ class _Tighten:
         for row in rows:
             others = [other for other in kept if other is not row]
             known = (*facts, *others)
-            sure = (*facts, *apart(others)[0])
+            sure = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
             needed = any(not implied(need, sure) and implied(need, (*sure, row)) for need in inside)
             if row.kind == "ge" and not needed and (yield self.choices.is_idle(row, body, known)):
@@ -215,7 +215,7 @@ class _Tighten:
             return graph.zero
         is_linear = linear(rows)
         if not is_linear:
-            rows = decided_rows(exact_rows(rows, facts), facts)
+            rows = decide_clamps_of_rows(exact_rows(rows, facts), facts)
         rows = without_redundant(rows, facts)
         own = frozenset(variables)
         if (not is_linear and hides(rows, own)) or any(
@@ -289,7 +289,7 @@ def _settled(limit: Bounds, facts: Rows) -> Bounds:
     """The range of a variable without the quotients by sizes whose value the facts tell."""
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
-    sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
+    sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
     return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))
 
 

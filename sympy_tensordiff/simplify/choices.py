@@ -173,10 +173,10 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
     """
     for row in rows if graph.integers else ():
         for entry in data_entries([row.form]):
-            yield graph.index(Affine.variable(entry)), (*facts, *beside(row, rows, variables, entry))
+            yield graph.index(Affine.variable(entry)), (*facts, *context_of(row, rows, variables, entry))
 
 
-def beside(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
+def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
     """The other rows of a range or a guard that hold where one of them is read; those that read an entry too aside."""
     place = {v: n for n, v in enumerate(variables)}
 

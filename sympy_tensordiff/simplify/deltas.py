@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.clamps import cases_of_clamps
-from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
+from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
 from sympy_tensordiff.integer.solving import residues, solve_equations
@@ -92,7 +92,7 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
     These would be read before the test that they are inside; whether they are is another pass's question.
     """
     found = tested(rows, variables)
-    plain, data = apart(rows)
+    plain, data = partition_data(rows)
     for row in data:
         if row not in found and not selected_in(row.form).isdisjoint(variables):
             sure = all(implied(inside, plain) for inside in graph.inside_data([row.form]))

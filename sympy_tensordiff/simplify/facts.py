@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitut
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.extrema import parts_in, separated
+from sympy_tensordiff.integer.extrema import parts_in, split_clamps
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
@@ -89,7 +89,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
             if extreme is not None:
                 found.append(extreme)
     if not linear(found):
-        parts = [part for row in found for part in separated(row, row.form.atoms())]
+        parts = [part for row in found for part in split_clamps(row, row.form.atoms())]
         found = [row for row in parts if linear((row,)) or not implied(row, ())]
     return normalise_rows(found) or ()
 

@@ -74,7 +74,7 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
     return mapping
 
 
-def paired(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
+def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
     """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
     guards = {term.data for term in terms if term.op == "guard"}
     return [_beside(graph, term, guards, facts) if term.op == "guard" else term for term in terms]

@@ -24,7 +24,7 @@ from sympy_tensordiff.integer.multiples import multiplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
 from sympy_tensordiff.simplify.accesses import Accesses
-from sympy_tensordiff.simplify.choices import Choices, beside, inside_shape
+from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
 
 Variables = tuple[int, ...]
@@ -226,7 +226,7 @@ class _Explicit:
 
     def late_rows(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
         """The forms of rows with data, and what the other rows say: those of a range where the loops around it run."""
-        return [(row.form, (*facts, *beside(row, rows, variables))) for row in rows if data_entries([row.form])]
+        return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
     def is_inside(self, entry: DataEntry, facts: Rows) -> bool:
         return all(self.proven(row, facts) for row in self.shape(entry))
