@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming, shape_rows, substitute_all
@@ -83,9 +83,7 @@ class _Sides:
             if node.op == "comprehension":
                 return graph.comprehension(variables, node.data, new)
             return graph.reduce(node.op, variables, rows, new)
-        args = []
-        for arg in node.args:
-            args.append((yield self.visit(arg, known)))
+        args = yield from in_turn(self.visit(arg, known) for arg in node.args)
         new = graph.with_args(node, args)
         return self.joined(new, known) if new.op == "add" and not new.shape else new
 

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, in_turn, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 EXTREMA = 6
@@ -180,9 +180,7 @@ class Reader(Tensors):
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
 
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        nodes = []
-        for expr in exprs:
-            nodes.append((yield self._scalar(expr, scope)))
+        nodes = yield from in_turn(self._scalar(expr, scope) for expr in exprs)
         return nodes
 
     def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:

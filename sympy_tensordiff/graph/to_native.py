@@ -15,7 +15,7 @@ import sympy
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write import Writer
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -175,9 +175,7 @@ class _Native(Writer):
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
         if not any(term.op == "guard" and self.leaking(term, atoms_of(term), scope) for term in node.args):
             return (yield super().add(node, scope))
-        terms = []
-        for term in node.args:
-            terms.append((yield self.visit(term, scope)))
+        terms = yield from in_turn(self.visit(term, scope) for term in node.args)
         return sympy.Add(*terms)
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:

@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import no_collection, takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -69,9 +69,7 @@ class Writer(TensorWriter):
             if special is not None:
                 self.done[key] = self.bounded((yield special(node, scope)))
             else:
-                args = []
-                for arg in node.args:
-                    args.append((yield self.visit(arg, scope)))
+                args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
                 self.done[key] = self.bounded(self.plain(node, args, scope))
         return self.done[key]
 
@@ -134,14 +132,10 @@ class Writer(TensorWriter):
         """A comparison; one of values that conditions choose is a choice between comparisons."""
         choices = _one_choice(node)
         if odd := _odd(node):
-            conditions = []
-            for condition in odd:
-                conditions.append((yield self.visit(condition, scope)))
+            conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
             return sympy.Xor(*conditions)
         if not choices:
-            args = []
-            for arg in node.args:
-                args.append((yield self.visit(arg, scope)))
+            args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
             return self.plain(node, args, scope)
         first, rows = choices[0], choices[0].data if choices[0].op == "guard" else ()
         yes = replace(self.graph, node, {part: part.args[-2 if part.op == "select" else 0] for part in choices})

@@ -18,7 +18,7 @@ from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
@@ -99,9 +99,7 @@ class _Tighten:
         return self.done[key]
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
-        args = []
-        for arg in node.args:
-            args.append((yield self.visit(arg, facts)))
+        args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
             united = Joining(self.graph, self.sizes).joined(args, facts)
             if united is not None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.passes import counted
@@ -112,9 +112,7 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
         else:
             result = graph.comprehension(variables, node.data, body)
     else:
-        args = []
-        for arg in node.args:
-            args.append((yield _rewritten(graph, arg, done)))
+        args = yield from in_turn(_rewritten(graph, arg, done) for arg in node.args)
         result = graph.with_args(node, args)
         if _takes_sparse(graph, result):
             result = _by_entries(graph, result)

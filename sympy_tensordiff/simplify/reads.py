@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
 from sympy_tensordiff.integer.extrema import cases
@@ -177,9 +177,7 @@ class _Explicit:
             cases = self.split(node, variables, rows, body, *found)
             if not found[0].atoms().isdisjoint(variables):
                 return graph.add(cases)  # they are looked at in their final form
-            parts = []
-            for part in cases:
-                parts.append((yield self.visit(part, facts)))
+            parts = yield from in_turn(self.visit(part, facts) for part in cases)
             return graph.add(parts)
         if body is not node:
             new = yield self.visit(body, facts + rows)

@@ -101,3 +101,11 @@ def trampoline(first: Recursion[T]) -> T:
         else:
             stack.append(call)
             value = None
+
+
+def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
+    """The answers of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in args)``."""
+    results = []
+    for call in calls:
+        results.append((yield call))
+    return results
