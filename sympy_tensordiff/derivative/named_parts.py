@@ -14,9 +14,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
+from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
-from sympy_tensordiff.simplify.parts import Key, Part, Parts
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.named import NamedTensor, named_in
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

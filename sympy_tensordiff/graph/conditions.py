@@ -16,7 +16,7 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.applications import Applications, Scope
-from sympy_tensordiff.graph.decisions import (
+from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
     Pairs,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Add, Mul, Pow, Rational, S
 
-from sympy_tensordiff.parsing.front import Tree, cut
+from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE

@@ -9,7 +9,7 @@ import sympy
 from sympy import S
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
     ENTRYWISE,
