@@ -23,8 +23,9 @@ from sympy_tensordiff.symbolic.hooks import (
     register_notation,
 )
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import named_in
 from sympy_tensordiff.symbolic.typed import Expression, Scalar, Tensors, Variables
 
 register_derivative(entry_derivative)

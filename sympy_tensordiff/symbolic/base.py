@@ -45,6 +45,7 @@ class Node(walkers.Shown, NoCode, Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
+    is_named = False
     _measures: Measures | None = None
     is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
 

@@ -109,3 +109,17 @@ def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
     for call in calls:
         results.append((yield call))
     return results
+
+
+def named_in(exprs: Iterable[Any]) -> list[Any]:
+    """The named parts of expressions, each after those that its definition is made of."""
+    order: dict[Any, None] = {}
+    stack = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
+    below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in stack}
+    while stack:
+        todo = [part for part in below[stack[-1]] if part not in order]
+        if todo:
+            stack += todo
+        else:
+            order[stack.pop()] = None
+    return [*order]
