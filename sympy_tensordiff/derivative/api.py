@@ -24,9 +24,9 @@ from sympy_tensordiff.symbolic.hooks import (
 )
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.named import NamedTensor
+from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in
-from sympy_tensordiff.symbolic.typed import Expression, Scalar, Tensors, Variables
 
 register_derivative(entry_derivative)
 register_notation(EinsumProduct, to_einsum)

@@ -77,7 +77,7 @@ class TensorExpr(Node):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """The part that slices select (`slices` has it)."""
+        """The part that slices select (`operators` has it)."""
         raise NotImplementedError
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:

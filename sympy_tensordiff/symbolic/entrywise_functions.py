@@ -13,7 +13,6 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.broadcast import aligned
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.elementwise import (
     TensorFunction,
     apply_to,
@@ -21,7 +20,7 @@ from sympy_tensordiff.symbolic.elementwise import (
 )
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
-from sympy_tensordiff.symbolic.typed import Scalar
+from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 
 def elementwise(f: Any, *operands: Any) -> Any:

@@ -8,7 +8,6 @@ from sympy import Integer
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -18,8 +17,8 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     checked_axes,
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
-from sympy_tensordiff.symbolic.typed import Expression
 
 einsum = EinsumProduct
 inv = TensorInverse

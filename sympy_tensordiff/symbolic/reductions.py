@@ -9,7 +9,6 @@ from sympy import Expr, Mul, S
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square
@@ -20,10 +19,10 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.rearrangements import ravel
+from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
-from sympy_tensordiff.symbolic.typed import Expression, Scalar
 
 OVER_AXES = """
 Parameters

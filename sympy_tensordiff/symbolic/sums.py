@@ -11,11 +11,11 @@ from sympy_tensordiff.symbolic import depth
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.reduction_printing import PrintedExtremum, PrintedProduct, PrintedSum
+from sympy_tensordiff.symbolic.signatures import documented
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 _SECTIONS = """
