@@ -15,7 +15,7 @@ from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, in_turn, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 EXTREMA = 6

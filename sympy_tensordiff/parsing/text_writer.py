@@ -60,7 +60,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, free_symbols_in, in_turn, nodes_in, trampoline
+from sympy_tensordiff.symbolic.traversal import Recursion, free_symbols_in, nodes_in, trampoline
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
@@ -108,7 +108,9 @@ class Writer:
 
     def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Piece]]:
         """The texts of several nodes."""
-        results = yield from in_turn(self.visit(expr, scope) for expr in exprs)
+        results = []
+        for expr in exprs:
+            results.append((yield self.visit(expr, scope)))
         return results
 
     # -------------------------------------------------------------- leaves

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from sympy import Idx, Piecewise, Symbol
 
-from sympy_tensordiff.symbolic.traversal import Recursion, in_turn, trampoline
+from sympy_tensordiff.symbolic.traversal import Recursion, trampoline
 
 Scope: TypeAlias = frozenset[tuple[Any, Any]]
 """What stands in place of the symbols that are bound around an expression."""
@@ -44,7 +44,9 @@ class Rewriting:
         return self._done[key][1]
 
     def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Any]]:
-        results = yield from in_turn(self.visit(expr, scope) for expr in exprs)
+        results = []
+        for expr in exprs:
+            results.append((yield self.visit(expr, scope)))
         return results
 
     def symbol(self, expr: Any, scope: Scope) -> Any:

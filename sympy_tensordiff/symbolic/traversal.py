@@ -103,14 +103,6 @@ def trampoline(first: Recursion[T]) -> T:
             value = None
 
 
-def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
-    """The answers of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in args)``."""
-    results = []
-    for call in calls:
-        results.append((yield call))
-    return results
-
-
 def named_in(exprs: Iterable[Any]) -> list[Any]:
     """The named parts of expressions, each after those that its definition is made of."""
     order: dict[Any, None] = {}
