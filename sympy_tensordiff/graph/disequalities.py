@@ -37,13 +37,7 @@ class Case(NamedTuple):
 
 
 def joined_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The ``nodes`` with terms of additions on both sides of a value as one.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    """
+    """The ``nodes`` with terms of additions on both sides of a value as one."""
     work = _Sides(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
 

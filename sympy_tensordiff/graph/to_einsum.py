@@ -19,10 +19,6 @@ from sympy_tensordiff.integer.affine import Affine
 def to_einsum(expr: Any) -> Any:
     """``expr`` as operations on whole tensors, as far as there are such operations.
 
-    Parameters
-    ----------
-    expr : tensor expression or scalar
-
     Returns
     -------
     Expr

@@ -51,13 +51,7 @@ Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """The results of a derivative in the form that is kept; those without whole tensors as they are.
-
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    """
+    """The results of a derivative in the form that is kept; those without whole tensors as they are."""
     if not any(root.whole for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)

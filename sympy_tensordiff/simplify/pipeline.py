@@ -26,7 +26,7 @@ from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.simplify.tables import inline_single_reads
 
 Pass = Callable[[Graph, Sequence[Node]], list[Node]]
-Table = tuple[tuple[Pass, frozenset[str]], ...]
+Passes = tuple[tuple[Pass, frozenset[str]], ...]
 """Passes in their order, each with the kinds of nodes without which it changes nothing."""
 
 ROUNDS = 4
@@ -34,9 +34,9 @@ ROUNDS = 4
 
 WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
 
-INPUT: Table = ((recognise, WHOLE), (partial(without_overflow, numbers=False), CALLS), (recognise, WHOLE))
+INPUT: Passes = ((recognise, WHOLE), (partial(without_overflow, numbers=False), CALLS), (recognise, WHOLE))
 
-DERIVATIVES: Table = (
+DERIVATIVES: Passes = (
     (without_sparse_operands, frozenset({"ein"})),
     (inline_single_reads, frozenset({"entry"})),
     (for_readers, CALLS),
@@ -44,8 +44,8 @@ DERIVATIVES: Table = (
 )
 
 
-def _run(table: Table, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    for step, kinds in table:
+def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
             nodes = step(graph, nodes)
     return list(nodes)

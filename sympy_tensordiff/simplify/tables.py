@@ -145,11 +145,6 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
-
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
     """
     while single := _single_reads(graph, reachable(*roots)):
         roots = _written_out(graph, roots, single)
