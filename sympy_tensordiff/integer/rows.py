@@ -28,7 +28,12 @@ def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
 
 
 def linear(parts: Iterable[Affine | Row]) -> bool:
-    """Whether no form or row holds a compound: nothing is rounded, clamped, multiplied or read there."""
+    """Whether no form or row holds a compound: nothing is rounded, clamped, multiplied or read there.
+
+    >>> i = Affine.variable("i")
+    >>> linear([Row("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
+    (True, False)
+    """
     # A compound stands behind all plain variables.
     forms = (part.form if isinstance(part, Row) else part for part in parts)
     return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
@@ -40,7 +45,12 @@ def substitute_all(parts: Iterable[Part], mapping: Mapping[Variable, Affine]) ->
 
 
 def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The rows without any of the variables, and the rows with some of them."""
+    """The rows without any of the variables, and the rows with some of them.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")
+    ((n - 1 >= 0,), (-i + n >= 0,))
+    """
     parts: tuple[list[Row], list[Row]] = [], []
     for row in rows:
         parts[not row.form.atoms().isdisjoint(variables)].append(row)
@@ -75,7 +85,12 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
 
 
 def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
-    """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1."""
+    """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> limits_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
+    ([1], [n])
+    """
     bounds: tuple[list[Affine], list[Affine]] = [], []
     for row in rows:
         c = row.form.coefficient(variable)
@@ -89,7 +104,12 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """The lower and the upper bounds of a variable, ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest >= 0``."""
+    """The lower and the upper bounds of a variable, ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest >= 0``.
+
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> quotients_of("i", [2 * i - p, 9 - i])
+    ([(p, 2)], [(9, 1)])
+    """
     sides: Sides = [], []
     for form in forms:
         c, rest = form.coefficient(variable), form.split(variable)[1]
