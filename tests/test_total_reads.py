@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen import program
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative, hvp
-from sympy_tensordiff.simplify import data_ranges
+from sympy_tensordiff.simplify import facts
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
 
@@ -73,7 +73,7 @@ def checked(name, kernels, symbolic=True):
     with pytest.MonkeyPatch.context() as patch:
         if outside:
             patch.setattr(program, "checks_of_reads", lambda *_: ((), (), []))
-            patch.setattr(data_ranges, "implied_ranges", lambda *_: {})
+            patch.setattr(facts, "implied_ranges", lambda *_: {})
         found = results_of(function, first, second)
         results = tuple(result for result, _ in found.values())
         along = [td.TensorSymbol("along", shape_of(second[0]))] if second else []

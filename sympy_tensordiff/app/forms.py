@@ -12,7 +12,7 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.app.python_program import python_program
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, OutOfShapeError, TensorDiffError
-from sympy_tensordiff.simplify.outside_reads import check_expression
+from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.symbolic.to_indices import for_readers
 from sympy_tensordiff.testing.differences import SizeError

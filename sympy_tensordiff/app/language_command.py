@@ -15,7 +15,7 @@ from sympy_tensordiff.app.forms import FORMS, certificate, certificate_text, che
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
-from sympy_tensordiff.parsing.language import LONGEST
+from sympy_tensordiff.parsing.thesis import LONGEST
 
 PROGRAM = "python -m sympy_tensordiff"
 # No longer text has as few bytes: whatever is longer than this, the parser refuses.

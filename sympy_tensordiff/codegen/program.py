@@ -42,13 +42,18 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.data_ranges import read_with_ranges
-from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.empty_axes import at_sizes
-from sympy_tensordiff.simplify.facts import extents_of, input_facts, positive_sizes, size_variables
+from sympy_tensordiff.simplify.facts import (
+    extents_of,
+    grant_divisors,
+    input_facts,
+    positive_sizes,
+    read_with_ranges,
+    size_variables,
+)
 from sympy_tensordiff.simplify.logistic import without_overflow
-from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
-from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
+from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.results import Derivatives
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
@@ -23,9 +23,10 @@ from sympy_tensordiff.symbolic.hooks import (
     register_notation,
 )
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.symbolic.named import NamedTensor
+from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.typed import Expression, Scalar, Tensors, Variables
+from sympy_tensordiff.symbolic.traversal import named_in
 
 register_derivative(entry_derivative)
 register_notation(EinsumProduct, to_einsum)
@@ -91,8 +92,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
-    results = Derivatives(in_matrices(part, v, given, cotangent) for part, v in zip(parts, variables, strict=True))
-    return results if _is_tuple(wrt) else results[0]
+    return _answer(parts, wrt, given, cotangent)
 
 
 def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scalar]) -> Any:
@@ -237,8 +237,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
     parts = work.finish_all(work.jacobians([work.leaf(v) for v in variables]))
-    results = Derivatives(in_matrices(part, v, given) for part, v in zip(parts, variables, strict=True))
-    return results if _is_tuple(wrt) else results[0]
+    return _answer(parts, wrt, given)
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
@@ -336,13 +335,20 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
     products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
-    results = Derivatives(in_matrices(part, by, s, *vectors) for part, by in zip(products, variables, strict=True))
-    return results if _is_tuple(wrt) else results[0]
+    return _answer(products, wrt, s, *vectors)
 
 
 def _variable(value: Any, wrt: Any) -> Any:
     """A variable in the classes of this package; or a named part, whose cotangent is asked for."""
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
+
+
+def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
+    """The derivatives by each variable, one or several as the variables are; by a matrix of SymPy's such a matrix."""
+    pairs = zip(parts, _several(wrt), strict=True)
+    found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
+    results = Derivatives(found)
+    return results if _is_tuple(wrt) else results[0]
 
 
 def _is_tuple(argument: Any) -> bool:

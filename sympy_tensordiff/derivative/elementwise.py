@@ -21,26 +21,17 @@ from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.entries import written_out
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.interning import no_collection
+from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.algebra import simplify
-from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.data_ranges import read_with_ranges
-from sympy_tensordiff.simplify.divisors import grant_divisors
-from sympy_tensordiff.simplify.einsums import as_einsums
-from sympy_tensordiff.simplify.facts import input_facts, size_variables
-from sympy_tensordiff.simplify.inline import inline_single_reads
-from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
-from sympy_tensordiff.simplify.outside_reads import check_reads
-from sympy_tensordiff.simplify.reads import explicit_reads
-from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.simplify.signs import with_signs, without_minus
-from sympy_tensordiff.simplify.sparse import without_sparse_operands
-from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
+from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.simplify.einsums import without_sparse_operands
+from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
+from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
@@ -49,10 +40,6 @@ from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
-
-
-ROUNDS = 4
-"""So often what guards the reads of a result is put into its final form, where reads again have to be guarded."""
 
 
 class Differentiation:
@@ -76,14 +63,10 @@ class Differentiation:
         self.keeps_names = names
         self.reader = Reader(self.graph, names=names)
         self.reader.use((expr, *also, *by))
-        given = read_with_ranges(self.reader, (expr, *also))
-        moderate = without_overflow(self.graph, recognise(self.graph, given), numbers=False)
-        self.root, *self.inputs = recognise(self.graph, moderate)
-        known = [self.root, *self.inputs, *self._tensors(by)]
-        grant_divisors(self.graph, self.reader.divisors, known)
-        check_reads(self.reader, given)
-        self.facts = input_facts(self.graph, known)
+        given, (self.root, *self.inputs) = read_function(self.reader, (expr, *also))
+        self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *self._tensors(by)])
         self.names = names_in([expr, *also])
+        self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
         """The same work, with another node of it as the expression."""
@@ -94,12 +77,14 @@ class Differentiation:
     @property
     def is_whole(self) -> bool:
         """Whether the expression is one of whole tensors, and not index notation alone."""
-        return self.root.whole or bool(self.root.op == "tensor" and self.root.shape)
+        return is_whole(self.root)
 
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
         """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        if isinstance(wrt, Base):
+            return wrt
         refuse_array(wrt)
         return lift_native(wrt, self.reader.tensors.values())
 
@@ -154,26 +139,15 @@ class Differentiation:
 
     @no_collection()
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
-        written = frozenset(reachable(self.root, *self.inputs))
-        nodes = without_sparse_operands(self.graph, nodes)
-        nodes = for_readers(self.graph, inline_single_reads(self.graph, nodes))
-        nodes = simplify(self.graph, nodes)
-        known = (*self.facts, *facts)
-        nodes = tighten(self.graph, nodes, known, self.sizes(), written)
-        for _ in range(ROUNDS):
-            explicit = explicit_reads(self.graph, nodes, known, (self.root, *self.inputs))
-            if explicit == nodes:
-                break
-            nodes = tighten(self.graph, explicit, known, self.sizes(), written)
-        nodes = merged_sums(self.graph, with_signs(self.graph, nodes), self.sizes())
-        nodes = with_signs(self.graph, nodes)
-        # Without the deltas and guards of the sweep, more of it is an einsum.
-        found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
-        return without_minus(self.graph, nodes if found == nodes else simplify(self.graph, found))
+        function = (self.root, *self.inputs)
+        return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""
-        return size_variables([*self.reader.leaves(), self.root, *self.inputs])
+        nodes = (*self.reader.leaves(), self.root, *self.inputs)
+        if self._sizes[0] != nodes:
+            self._sizes = nodes, size_variables(nodes)
+        return self._sizes[1]
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
@@ -288,9 +262,7 @@ class Differentiation:
             raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
         leaf = self.leaf(variable.tensor)
         index = [self.reader.affine(i) for i in variable.indices]
-        facts: tuple[Row, ...] = ()
-        for form, extent in zip(index, self.extents(leaf), strict=True):
-            facts += (Row("ge", form), Row("ge", extent - 1 - form))
+        facts = shape_rows(index, self.extents(leaf))
         if self.is_whole:
             return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()

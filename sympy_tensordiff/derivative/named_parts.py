@@ -9,19 +9,19 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.graph.collector import no_collection
+from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
+from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
-from sympy_tensordiff.simplify.parts import Key, Part, Parts
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.symbolic.named import NamedTensor
+from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in
-from sympy_tensordiff.symbolic.typed import Scalar
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in
 
 
 @no_collection()

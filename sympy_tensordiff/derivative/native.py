@@ -1,14 +1,25 @@
-"""`diff`: the derivative with SymPy's own arguments, of and by SymPy's own notation."""
+"""Functions of and by SymPy's own notation: `diff`, `simplify_deltas`, and matrices as results."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sympy import MatrixExpr, MatrixSymbol
+from sympy.matrices.matrixbase import MatrixBase
+
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.derivative.native_matrices import in_matrices
+from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.hooks import register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.lift_matrices import only_entry
+from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.variables import counted
+from sympy_tensordiff.symbolic.whole import is_whole
 
 
 def diff(e: Any, *variables: Any) -> Any:
@@ -63,3 +74,92 @@ def diff(e: Any, *variables: Any) -> Any:
             facts += known
             work.root = work.simplified(node, facts)
     return in_matrices(write(work.reader, work.root), orders[-1][0], e)
+
+
+def as_scalar(s: Any, what: str) -> Any:
+    """An expression in the classes of this package; of a matrix of SymPy's with one entry, that entry."""
+    lifted = as_operand(s, what)
+    is_entry = isinstance(s, (MatrixExpr, MatrixBase)) and s.shape == (1, 1)
+    return only_entry(lifted) if is_entry else lifted
+
+
+def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
+    """A derivative as a matrix of SymPy's, where everything given is in SymPy's notation and the variable is a matrix.
+
+    It stays a tensor where it has no such form, and where not all of its matrices are among those given.
+
+    Parameters
+    ----------
+    result : Expr
+        In the classes of this package.
+    wrt : Expr
+        The variable.
+    *given : Expr
+        What is differentiated, cotangents and tangents.
+    """
+    if not isinstance(wrt, MatrixSymbol) or any(isinstance(part, Node) for part in given):
+        return result
+    if not is_whole(result) or result.rank != 2 or measures(result).is_deep:
+        return result
+    try:
+        matrix = result.rewrite(MatrixExpr)
+    except TensorDiffError:
+        return result
+    known = set().union(*(part.atoms(MatrixSymbol) for part in (wrt, *given) if hasattr(part, "atoms")))
+    return matrix if matrix.atoms(MatrixSymbol) <= known else result
+
+
+def simplify_deltas(e: Any) -> Any:
+    """``e`` with every `KroneckerDelta` under a sum eliminated, exactly over the integers.
+
+    Parameters
+    ----------
+    e : Expr
+        A scalar or a tensor expression; SymPy's own ``Sum`` is lifted first (see `lift`).
+
+    Returns
+    -------
+    Expr
+        The same value, in the classes of this package. Deltas between free indices stay.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> i, j = td.indices("i j")
+    >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
+    Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
+
+    SymPy forgets that half of an odd number is no index:
+
+    >>> x = sympy.IndexedBase("x", shape=11)
+    >>> own = sympy.Sum(sympy.KroneckerDelta(2*i, j)*x[i], (i, 0, 10))
+    >>> own.doit()
+    Piecewise((x[j/2], (j >= 0) & (j <= 20)), (0, True))
+    >>> td.simplify_deltas(own)
+    Piecewise((x[floor(j/2)], (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
+    """
+    e = as_operand(e, "the expression")
+    try:
+        work = Differentiation(e)
+    except UnsupportedError:
+        # A derivative by one entry need not show any more that its divisors are positive.
+        if _has_ranges(e):
+            raise
+        return e
+    return work.finish(work.root)
+
+
+def _has_ranges(e: Any) -> bool:
+    """Whether there is anything but numbers, entries of symbols, and functions of these."""
+    return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
+
+
+def _simplified(e: Any) -> Any:
+    """What `sympy.simplify` makes of a binder with deltas; nothing where it cannot be read."""
+    try:
+        return simplify_deltas(e)
+    except TensorDiffError:
+        return e
+
+
+register_simplification(_simplified)

@@ -18,11 +18,10 @@ from fractions import Fraction
 
 import sympy
 
-from sympy_tensordiff.derivative.extrema import share
-from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.reductions import opened_product, share
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.tables import tabulated
 
@@ -113,9 +112,7 @@ class Pushforward:
             variables, rows, body = graph.open(argument)
             return graph.sum(variables, rows, (yield self._visit(graph.call(sympy.log, (body,)))))
         if op == "mul":
-            slopes = []
-            for factor in argument.args:
-                slopes.append((yield self._visit(graph.call(sympy.log, (factor,)))))
+            slopes = yield from in_turn(self._visit(graph.call(sympy.log, (factor,))) for factor in argument.args)
             return graph.add(slopes)
         if op == "pow" and argument.args[1].op == "const":
             return graph.mul((argument.args[1], (yield self._visit(graph.call(sympy.log, (argument.args[0],))))))

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.named import named_in
+from sympy_tensordiff.symbolic.traversal import named_in
 
 
 class Derivatives(tuple[Any, ...]):

@@ -16,30 +16,30 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.annihilation import applied, may_be_infinite, unconditional
-from sympy_tensordiff.derivative.extrema import EXTREMA, share
-from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.reductions import EXTREMA, product_pullback, share
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.fourier_motzkin import project, project_exactly
-from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.clamps import systems_without_clamps
+from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
+from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
-from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import is_chosen
-from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
 
-Rows = tuple[Row, ...]
+Contribution = TypeVar("Contribution")
+Run = TypeVar("Run", bound="ReverseSweep[Any]")
 
 FACES = 16
 """A projection has at most so many rows: four indices can have hundreds of faces."""
 
 
-class Sweep:
-    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``.
+class ReverseSweep(Generic[Contribution]):
+    """What both reverse sweeps do: nodes by falling depth, each once, after all contributions to its cotangent.
 
     Parameters
     ----------
@@ -59,12 +59,54 @@ class Sweep:
         self._sizes = sizes
         self._leaves = set(leaves)
         self._active = {**dict.fromkeys(constants, False), **dict.fromkeys(self._leaves, True)}
-        # A bound variable of the sweep with its place in the order in which sums lose them.
-        self._bound: dict[int, tuple[int, int]] = {}
-        self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
-        self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
+        self._contributions: dict[Node, list[Contribution]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._unconditional: set[Node] = set()
+
+    def _visit(self, node: Node) -> None:
+        """Hand the cotangent of a node on."""
+        raise NotImplementedError
+
+    def _run(self: Run) -> Run:
+        while self._heap:
+            self._visit(heapq.heappop(self._heap)[2])
+        return self
+
+    def _push(self, node: Node) -> None:
+        heapq.heappush(self._heap, (-node.depth, -node.id, node))
+
+    def _contribute(self, node: Node, contribution: Contribution) -> None:
+        """Adds a contribution to the cotangent of ``node``."""
+        if node not in self._contributions:
+            self._contributions[node] = []
+            self._push(node)
+        self._contributions[node].append(contribution)
+
+    def _is_active(self, node: Node) -> bool:
+        """Whether ``node`` depends on a leaf, and not by a condition alone."""
+        active = self._active
+        stack = [] if node in active else [node]
+        while stack:
+            part = stack[-1]
+            missing = [arg for arg in part.args if arg not in active]
+            if missing:
+                stack += missing
+            else:
+                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
+                stack.pop()
+        return active[node]
+
+
+class Sweep(ReverseSweep[tuple[Rows, Node]]):
+    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``."""
+
+    def __init__(
+        self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], constants: Iterable[Node] = ()
+    ) -> None:
+        super().__init__(graph, leaves, sizes, constants)
+        # A bound variable of the sweep with its place in the order in which sums lose them.
+        self._bound: dict[int, tuple[int, int]] = {}
+        self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
 
     # -------------------------------------------------------------- in and out
 
@@ -92,15 +134,6 @@ class Sweep:
         self._hand(body, rows, cotangent)
         return self._run()
 
-    def _run(self) -> Sweep:
-        while self._heap:
-            node = heapq.heappop(self._heap)[2]
-            if node.op == "comprehension":
-                self._enter(node)
-            else:
-                self._visit(node)
-        return self
-
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
         parts = self._reads.get(leaf, ())
@@ -109,16 +142,14 @@ class Sweep:
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Adds a contribution to the cotangent of ``node``."""
-        if cotangent is self.graph.zero or not self._is_active(node):
-            return
-        if node not in self._cotangents:
-            self._cotangents[node] = []
-            heapq.heappush(self._heap, (-node.depth, -node.id, node))
-        self._cotangents[node].append((rows, cotangent))
+        if cotangent is not self.graph.zero and self._is_active(node):
+            self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
+        if node.op == "comprehension":
+            self._enter(node)
+            return
+        for rows, cotangent in self._merged(node, self._contributions.pop(node)):
             if cotangent is not self.graph.zero:
                 self._pass_on(node, rows, cotangent)
 
@@ -160,7 +191,7 @@ class Sweep:
         if tensor not in self._reads:
             self._reads[tensor] = []
             if tensor.op == "comprehension" and tensor not in self._leaves:
-                heapq.heappush(self._heap, (-tensor.depth, -tensor.id, tensor))
+                self._push(tensor)
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node, cotangent: Node | None = None) -> None:
@@ -177,7 +208,7 @@ class Sweep:
         """What all reads of a comprehension know of the sizes, and of the indices around it that it depends on."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
-            used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
+            used = cotangent.free | atoms_in((*read, *rows))
             projected = self._projected(rows, self._ordered(used - tensor.free))
             known += [] if projected is None else [projected]
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
@@ -206,9 +237,9 @@ class Sweep:
     ) -> Node:
         """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
-        used = cotangent.free.union(*(row.form.atoms() for row in rows), *(form.atoms() for form in read))
+        used = cotangent.free | atoms_in((*read, *rows))
         dropped = self._ordered(used - keep)
-        if not frozenset().union(*(form.atoms() for form in read)).isdisjoint(dropped):
+        if not atoms_in(read).isdisjoint(dropped):
             # What has been read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
             cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})
@@ -226,7 +257,7 @@ class Sweep:
         if staged:
             common = tuple(row for row in staged[0][0] if all(row in rows for rows, _ in staged[1:]))
             guard = self.graph.guard
-            terms = [guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged]
+            terms = [guard([row for row in rows if row not in common], cotangent) for rows, cotangent in staged]
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
@@ -235,11 +266,11 @@ class Sweep:
         None where no rows say when there is something to sum, and the node may be no number elsewhere: it
         stays inside of the sum.
         """
-        used = cotangent.free.union(*(row.form.atoms() for row in rows))
+        used = cotangent.free | atoms_in(rows)
         dropped = self._ordered(used - node.free)
         if not dropped:
             return rows, cotangent
-        inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
+        inner = partition(rows, dropped)[1]
         sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
         outer = self._projected(rows, dropped)
         if outer is None:
@@ -262,17 +293,16 @@ class Sweep:
         None where the rows contradict each other, so that there is nothing to sum.
         """
         gone = frozenset(dropped)
-        outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
-        inner = tuple(row for row in rows if not row.form.atoms().isdisjoint(gone))
+        outer, inner = partition(rows, gone)
         if all(row.form.atoms() <= gone for row in inner):
             return outer
-        systems = systems_without_clamps(self.graph, gone, inner)
+        systems = systems_without_clamps(self.graph.names, gone, inner)
         found = (project(visible_or_relaxed(system, gone), dropped, outer, FACES) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None
-        stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
-        return outer + joined(projected, self._ordered(stays))
+        stays = atoms_in(inner) - gone
+        return outer + common_rows(projected, self._ordered(stays))
 
     # -------------------------------------------------------------- variables
 
@@ -283,20 +313,6 @@ class Sweep:
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
-
-    def _is_active(self, node: Node) -> bool:
-        """Whether ``node`` depends on a leaf, and not by a condition alone."""
-        active = self._active
-        stack = [] if node in active else [node]
-        while stack:
-            part = stack[-1]
-            missing = [arg for arg in part.args if arg not in active]
-            if missing:
-                stack += missing
-            else:
-                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
-                stack.pop()
-        return active[node]
 
 
 def _projects_exactly(row: Row, variables: set[int]) -> bool:

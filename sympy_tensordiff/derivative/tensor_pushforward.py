@@ -16,7 +16,7 @@ from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.patterns import Operand
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 
 
 class TensorPushforward:
@@ -45,9 +45,7 @@ class TensorPushforward:
             if node.op in ENTRYWISE:
                 tangent = yield self._entries(node)
             else:
-                args = []
-                for arg in node.args:
-                    args.append((yield self._visit(arg)))
+                args = yield from in_turn(self._visit(arg) for arg in node.args)
                 tangent = self._rule(node, args)
             self._done[node] = self.graph.zero if self.graph.is_zero(tangent) else tangent
         return self._done[node]

@@ -12,17 +12,15 @@ is never built to be contracted, and a cotangent that is zero is not handed on.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 
 from sympy_tensordiff.derivative.annihilation import unconditional
-from sympy_tensordiff.derivative.sweep import Sweep
+from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
-from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.entries import entry
-from sympy_tensordiff.graph.interning import Shape
+from sympy_tensordiff.graph.interning import Shape, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.tables import tabulated
@@ -36,18 +34,8 @@ DIAGONALS = 8
 Names = Callable[[int], list[str]]
 
 
-class TensorSweep:
-    """One reverse sweep from a tensor or a scalar to all of ``leaves``.
-
-    Parameters
-    ----------
-    graph : Graph
-    leaves : iterable of Node
-        The tensors and scalars to differentiate by.
-    sizes : frozenset of int
-        The variables that are never bound.
-    names : callable
-        Names for a number of axes.
+class TensorSweep(ReverseSweep[Node]):
+    """One reverse sweep from a tensor or a scalar to all of ``leaves``; ``names`` are for a number of axes.
 
     Attributes
     ----------
@@ -57,15 +45,9 @@ class TensorSweep:
     """
 
     def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], names: Names) -> None:
-        self.graph = graph
-        self._sizes = sizes
+        super().__init__(graph, leaves, sizes)
         self._names = names
-        self._leaves = set(leaves)
-        self._active: dict[Node, bool] = {}
-        self._contributions: dict[Node, list[Node]] = {}
         self.cotangents: dict[Node, Node] = {}
-        self._heap: list[tuple[int, int, Node]] = []
-        self._unconditional: set[Node] = set()
         self._prefix: Shape = ()
 
     @no_collection()
@@ -74,9 +56,7 @@ class TensorSweep:
         self._prefix = prefix
         self._unconditional = unconditional(root)
         self._hand(root, cotangent)
-        while self._heap:
-            self._visit(heapq.heappop(self._heap)[2])
-        return self
+        return self._run()
 
     def of(self, leaf: Node) -> Node:
         """The cotangent of a leaf, of shape ``prefix + leaf.shape``."""
@@ -88,12 +68,8 @@ class TensorSweep:
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, cotangent: Node) -> None:
-        if not self._is_active(node) or self.graph.is_zero(cotangent):
-            return
-        if node not in self._contributions:
-            self._contributions[node] = []
-            heapq.heappush(self._heap, (-node.depth, -node.id, node))
-        self._contributions[node].append(cotangent)
+        if self._is_active(node) and not self.graph.is_zero(cotangent):
+            self._contribute(node, cotangent)
 
     def _visit(self, node: Node) -> None:
         cotangent = total(self.graph, self._contributions.pop(node))
@@ -147,23 +123,6 @@ class TensorSweep:
             value = sweep.at(part, [Affine.variable(v) for v in axes])
             if value is not graph.zero:
                 self._hand(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
-
-    def _is_active(self, node: Node) -> bool:
-        """Whether ``node`` depends on a leaf."""
-        active = self._active
-        known = active.get(node)
-        if known is not None:
-            return known
-        stack = [node]
-        while stack:
-            part = stack[-1]
-            missing = [arg for arg in part.args if arg not in active]
-            if missing:
-                stack += missing
-            else:
-                active[part] = part in self._leaves or any(active[arg] for arg in part.args)
-                stack.pop()
-        return active[node]
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:

@@ -21,8 +21,8 @@ from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.simplify.choices import is_chosen
-from sympy_tensordiff.symbolic.named import NamedTensor, in_full, named_in
-from sympy_tensordiff.symbolic.traversal import names_in
+from sympy_tensordiff.symbolic.named import NamedTensor, in_full
+from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 FEW = 2
 """Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""

@@ -12,10 +12,10 @@ from sympy_tensordiff.derivative.named_parts import cse
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import named_in
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
-from sympy_tensordiff.symbolic.typed import Scalar
+from sympy_tensordiff.symbolic.traversal import named_in
 
 _SIMPLE = re.compile(r"[A-Za-z]|\\[A-Za-z]+|\\math[a-z]+\{\w+\}")
 

@@ -19,6 +19,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
+from sympy_tensordiff.integer.rows import substitute_all
 
 Point: TypeAlias = tuple[int, ...]
 Place: TypeAlias = tuple[float, float]
@@ -116,7 +117,7 @@ def in_kernel(rows: Sequence[Row], particular: Point, kernel: Sequence[Point]) -
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
     }
-    return tuple(row.substitute(values) for row in rows)
+    return substitute_all(rows, values)
 
 
 def points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:

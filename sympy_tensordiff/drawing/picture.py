@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from sympy_tensordiff.drawing.labels import children, is_ordered, label, shape_text, view_text, without_read
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.integer.rows import atoms_in
 
 Scope = tuple[tuple[int, str], ...]
 """The names of the bound variables that are free in a node."""
@@ -95,7 +96,7 @@ def _names(graph: Graph, roots: Iterable[Node]) -> set[str]:
     for node in reachable(*roots):
         if node.op in ("tensor", "scalar"):
             used.add(label(node, (), {}))
-        forms = frozenset().union(*(extent.atoms() for extent in node.shape))
+        forms = atoms_in(node.shape)
         used.update(graph.names[v] for v in node.free | forms if v >= 0)
     return used
 

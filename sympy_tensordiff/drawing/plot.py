@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.unfolding import unfolded
+from sympy_tensordiff.integer.unfolding import without_quotients
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 
@@ -243,7 +243,7 @@ def _plain(rows: Sequence[Row], name: Any) -> list[Row]:
     """Inequalities without rounding and products."""
     found: list[Row] = []
     for row in rows:
-        written = unfolded(row, frozenset(range(MOST)))
+        written = without_quotients(row, frozenset(range(MOST)))
         if written is None or any(part.form.hidden() for part in written):
             raise UnsupportedError(
                 f"{OWNER}: the range of {name} is not linear: it rounds, or multiplies indices, and cannot be drawn"

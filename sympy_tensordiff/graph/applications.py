@@ -42,9 +42,7 @@ class Applications(ABC):
     """The part of the reader that knows functions and constants."""
 
     graph: Graph
-
-    def __init__(self) -> None:
-        self._constants: set[Node] = {self.graph.zero, self.graph.one}
+    _constants: set[Node]
 
     @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.interning import EXTREMA, Node, Number, Table
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.normalise import normalise, normalise_rows
+from sympy_tensordiff.integer.rows import normalise, normalise_rows
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne,
@@ -57,7 +57,7 @@ class Arithmetic(Table):
         if len(parts) < 2:
             return parts[0] if parts else self.zero
         args = tuple(parts)
-        return self._node("add", None, args, args, frozenset())
+        return self._node("add", None, args, args)
 
     def _joined_choices(self, parts: list[Node]) -> list[Node]:
         """The terms, where those that hold a choice by one condition are one choice between sums."""
@@ -81,7 +81,7 @@ class Arithmetic(Table):
             return node.data, self.one
         if node.op == "mul" and node.args[0].op == "const":
             rest = node.args[1:]
-            return node.args[0].data, rest[0] if len(rest) == 1 else self._node("mul", None, rest, rest, frozenset())
+            return node.args[0].data, rest[0] if len(rest) == 1 else self._node("mul", None, rest, rest)
         return 1, node
 
     def scale(self, factor: Number, node: Node) -> Node:
@@ -126,7 +126,7 @@ class Arithmetic(Table):
         if constant != 1 or not parts:
             parts.insert(0, self.const(constant))
         args = tuple(parts)
-        return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args, frozenset()))
+        return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
 
     def _inside(self, choice: Node, factors: Sequence[Node]) -> Node:
         """A product with a choice among its factors that annihilates: what may be no number stands in its branch.
@@ -262,8 +262,7 @@ class Arithmetic(Table):
         if not reduced:
             return body
         key = tuple(sorted(reduced))
-        own = frozenset().union(*(row.form.atoms() for row in key))
-        return self._node("guard", key, (body,), key, own)
+        return self._node("guard", key, (body,), key, key)
 
 
 def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:

@@ -16,7 +16,7 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.applications import Applications, Scope
-from sympy_tensordiff.graph.decisions import (
+from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
     Pairs,
@@ -30,7 +30,7 @@ from sympy_tensordiff.graph.decisions import (
 )
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
@@ -43,10 +43,8 @@ XOR_LIMIT = 4
 class Conditions(Applications):
     """The part of the reader that knows `Piecewise` and what stands in it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._branches = 0  # how many cases by values stand around
-        self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
+    _branches: int
+    integers: set[Any]
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
         node: Node = yield self._choice([(pair.expr, pair.cond) for pair in expr.args], scope)
@@ -165,9 +163,7 @@ class Conditions(Applications):
     def _condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
-            parts = []
-            for arg in condition.args:
-                parts.append((yield self._condition(arg, scope)))
+            parts = yield from in_turn(self._condition(arg, scope) for arg in condition.args)
             return graph.logic({sympy.And: "and", sympy.Or: "or", sympy.Not: "not"}[condition.func], parts)
         if isinstance(condition, sympy.ITE):
             test, yes, no = condition.args

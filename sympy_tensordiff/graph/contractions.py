@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
 from sympy_tensordiff.graph.gathering import Gathering, is_gathered
-from sympy_tensordiff.graph.interning import NOTHING, Node, Number, Shape
+from sympy_tensordiff.graph.interning import Node, Number, Shape
 from sympy_tensordiff.graph.patterns import Contraction, Extents, Labels, Operand, pattern
 from sympy_tensordiff.integer.affine import Affine
 
@@ -46,10 +46,8 @@ class _Kind(NamedTuple):
 class Contractions(Arithmetic):
     """The constructor of einsum nodes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._patterns: dict[Any, tuple[_Kind | None, _Kind | None]] = {}
-        self._kinds: dict[Any, _Kind] = {}
+    _patterns: dict[Any, tuple[_Kind | None, _Kind | None]]
+    _kinds: dict[Any, _Kind]
 
     def ein(
         self,
@@ -102,7 +100,7 @@ class Contractions(Arithmetic):
         args = tuple([node for node, _ in parts])
         for kind in known:
             if kind is not None:
-                args = (self._node("ein", kind.data, args, kind.number, NOTHING, kind.shape),)
+                args = (self._node("ein", kind.data, args, kind.number, (), kind.shape),)
         if known[1] is not None:
             return args[0]
         if output:
@@ -112,7 +110,7 @@ class Contractions(Arithmetic):
     def _contraction(self, data: Contraction, args: tuple[Node, ...]) -> Node:
         """The node as it is."""
         kind = self._kind(data)
-        return self._node("ein", data, args, kind.number, NOTHING, kind.shape)
+        return self._node("ein", data, args, kind.number, (), kind.shape)
 
     def _kind(self, data: Contraction) -> _Kind:
         found = self._kinds.get(key := _typed(data))
@@ -175,7 +173,7 @@ class Contractions(Arithmetic):
                 return self.ein(factor, [(self.inverse(matrix.args[0]), inputs[0])], output)
             if not matrix.args and len(output) == 2 and output[0] == output[1]:
                 return self.ein(factor, (), output, {output[0]: matrix.shape[0]})
-        return self._node("inv", None, (matrix,), None, NOTHING, matrix.shape)
+        return self._node("inv", None, (matrix,), None, (), matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
         """The derivative of the determinant, ``order`` times by the matrix: axes ``i1 j1 … ik jk``.
@@ -191,12 +189,12 @@ class Contractions(Arithmetic):
                 axes = [*range(count), *(label for pair in pairs for label in pair[::-1])]
                 inner = self.cofactor(order, matrix.args[0])
                 return self.ein(1, [(inner, axes)], range(count + 2 * order)) if order else inner
-        return self._node("cof", order, (matrix,), order, NOTHING, shape[:count] + shape[count:] * order)
+        return self._node("cof", order, (matrix,), order, (), shape[:count] + shape[count:] * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
         """``log(sum(exp(tensor)))`` over some axes, which the result has no more."""
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
-        return self._node("lse", axes, (tensor,), axes, NOTHING, shape)
+        return self._node("lse", axes, (tensor,), axes, (), shape)
 
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
         """A node of this class over other arguments of the same shapes."""

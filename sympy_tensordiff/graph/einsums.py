@@ -14,7 +14,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.graph.patterns import Label
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Product: TypeAlias = list[tuple[Node, Sequence[int]]]
@@ -165,9 +165,7 @@ class Recognition:
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[Product] | None]:
         """The products that nodes are, comprehensions for those that are none; None where no part fits."""
-        found: list[Product | None] = []
-        for node in nodes:
-            found.append((yield self.visit(node)))
+        found = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in found if part is not None]
         unfit = [node for node, part in zip(nodes, found, strict=True) if part is None]
         if not unfit:

@@ -13,7 +13,7 @@ import sympy
 
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
-from sympy_tensordiff.graph.interning import NOTHING, Node, Number, Shape
+from sympy_tensordiff.graph.interning import Node, Number, Shape
 
 CHOICES = 8
 """Choices in the branches of choices are joined so many levels deep."""
@@ -77,7 +77,7 @@ class Elementwise(Contractions):
         args = tuple([self.scale(c, rest) for c, rest in pairs])
         if scalar is not self.zero:
             args = (*args, scalar)
-        return self._node("add", None, args, args, NOTHING, shape)
+        return self._node("add", None, args, args, (), shape)
 
     def _under_one_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
         """The view of a sum for a sum of views, or a multiple of a sum for a sum of multiples."""

@@ -79,7 +79,7 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
     return condition.xreplace(given) if given else condition
 
 
-def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> dict[Any, Any]:
+def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
     """The relations on indices in a condition that are combinations of linear ones, and these, short ones first."""
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):

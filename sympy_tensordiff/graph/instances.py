@@ -8,6 +8,7 @@ from typing import Any
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry, compounds_in
+from sympy_tensordiff.integer.rows import atoms_in
 
 Forms = tuple[Affine, ...]
 Found = Mapping[Variable, Affine]
@@ -95,7 +96,7 @@ def _places(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _atoms(forms: Forms) -> frozenset[int]:
-    return frozenset().union(*(form.atoms() for form in forms))
+    return atoms_in(forms)
 
 
 def _solutions(

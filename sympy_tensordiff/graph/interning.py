@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import sympy
@@ -12,7 +15,8 @@ from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
-from sympy_tensordiff.integer.products import rounded
+from sympy_tensordiff.integer.products import quotients_in
+from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
@@ -63,7 +67,11 @@ class Node:
 
 
 class Table:
-    """Interned nodes, the names of variables, and the leaves."""
+    """Interned nodes, the names of variables, and the leaves.
+
+    ``kinds`` are the kinds of nodes that there are, and "whole" where one is made of whole tensors, "entry" where one
+    is read of what is no variable, "number" where there is a number besides 0 and 1.
+    """
 
     def __init__(self) -> None:
         self._table: dict[tuple[Any, ...], Node] = {}
@@ -73,6 +81,7 @@ class Table:
         self.symmetric: dict[Node, bool] = {}
         self.positive: set[Node] = set()
         self.granted: dict[Row, None] = {}
+        self.kinds: set[str] = set()
         self.zero = self.const(0)
         self.one = self.const(1)
 
@@ -86,8 +95,9 @@ class Table:
     # -------------------------------------------------------------- interning
 
     def _node(
-        self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: frozenset[int], shape: Shape = ()
+        self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: Sequence[Affine | Row] = (), shape: Shape = ()
     ) -> Node:
+        """The node that is equal to what is described, or a new one; ``own`` are its forms whose variables are free."""
         # Nodes hash and compare by identity; what is the same in any order is sorted.
         in_any_order = key is args or (op == "call" and data in EXTREMA)
         full = (op, data, tuple(sorted(args, key=_id_of))) if in_any_order else (op, key, args)
@@ -96,7 +106,8 @@ class Table:
             return found
         node = self._table[full] = Node()
         node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
-        free, depth, height, plain = own, 0, 0, op not in _SCOPES and not _is_decidable(op, data)
+        free, depth, height = atoms_in(own) if own else NOTHING, 0, 0
+        plain = op not in _SCOPES and (op not in ("read", "index") or linear(own) or not _is_decidable(own))
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:
@@ -108,13 +119,24 @@ class Table:
             plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
         node.free, node.depth, node.height = free, depth + 1, height
         node.plain, node.total, node.whole = plain, total, whole
+        self._note_kinds(node)
         node.view = op == "ein" and len(args) < 2 and data.moves
         return node
+
+    def _note_kinds(self, node: Node) -> None:
+        """Note of which kinds there are nodes, for the passes that look for some."""
+        self.kinds.add(node.op)
+        if node.whole:
+            self.kinds.add("whole")
+        if node.op == "const" and node.data not in (0, 1):
+            self.kinds.add("number")
+        if node.op == "read" and node.args[0].op != "tensor":
+            self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
         """A node with no index forms of its own; element-wise where an argument is a tensor."""
         shape = next((a.shape for a in args if a.shape), ())
-        return self._node(op, data, args, data, NOTHING, shape)
+        return self._node(op, data, args, data, (), shape)
 
     # -------------------------------------------------------------- leaves
 
@@ -122,7 +144,7 @@ class Table:
         if isinstance(value, Fraction) and value.denominator == 1:
             value = value.numerator
         # 0.5 and Fraction(1, 2) are equal keys but print differently.
-        return self._node("const", value, (), (type(value).__name__, value), frozenset())
+        return self._node("const", value, (), (type(value).__name__, value))
 
     def scalar(self, symbol: Any) -> Node:
         return self._plain("scalar", symbol, ())
@@ -130,10 +152,10 @@ class Table:
     def index(self, form: Affine) -> Node:
         if form.is_constant:
             return self.const(form.constant)
-        return self._node("index", form, (), form, form.atoms())
+        return self._node("index", form, (), form, (form,))
 
     def tensor(self, name: str, shape: tuple[Affine, ...], *, is_integer: bool = False) -> Node:
-        node = self._node("tensor", (name, shape), (), (name, shape, is_integer), NOTHING, shape)
+        node = self._node("tensor", (name, shape), (), (name, shape, is_integer), (), shape)
         if is_integer:
             self.integers[name] = node
         return node
@@ -147,16 +169,15 @@ class Table:
             return self.index(Affine.variable(DataEntry(name, tuple(index), self.below.get(name))))
         if tensor.op == "tensor" and self.symmetric.get(tensor):
             index = sorted(index, key=_form_key)
-        own = NOTHING.union(*(form.atoms() for form in index))
-        return self._node("read", tuple(index), (tensor,), tuple(index), own)
+        index = tuple(index)
+        return self._node("read", index, (tensor,), index, index)
 
-    def inside_data(self, forms: Iterable[Affine]) -> list[Row]:
+    def inside_data(self, forms: Iterable[Affine]) -> tuple[Row, ...]:
         """The rows that say that the data in forms are read inside of their tensors."""
-        rows: list[Row] = []
-        for entry in data_entries(forms):
-            for form, extent in zip(entry.index, self.integers[entry.tensor].shape, strict=True):
-                rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-        return rows
+        if not self.integers:
+            return ()
+        parts = [shape_rows(entry.index, self.integers[entry.tensor].shape) for entry in data_entries(forms)]
+        return tuple(chain.from_iterable(parts))
 
 
 def takes_tensors(node: Node) -> bool:
@@ -168,9 +189,8 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
-def _is_decidable(op: str, data: Any) -> bool:
-    forms = data if op == "read" else (data,) if op == "index" else ()
-    return any(form.compounds() and (rounded(form) or parts_in((form,))) for form in forms)
+def _is_decidable(forms: Sequence[Any]) -> bool:
+    return any(quotients_in(form) or parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
@@ -203,3 +223,19 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None) -> list[Node]:
                 seen.add(arg)
                 stack.append(arg)
     return sorted(seen, key=lambda n: n.id)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """A context, or a decorator, in which the collector of reference cycles does not run.
+
+    Nodes are many, live long and are in no cycles: the collector would visit all of them again and again,
+    for a third of the time of a large sweep. It is as before afterwards, whatever happens.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

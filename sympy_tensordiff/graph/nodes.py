@@ -63,6 +63,7 @@ from typing import Any
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
+from sympy_tensordiff.integer.rows import Rows, atoms_in, ranges, renaming, substitute_all
 
 Substitution = Mapping[Variable, Affine]
 """What stands in place of a variable (an int) or of a whole `Compound`."""
@@ -73,9 +74,12 @@ class Graph(Elementwise):
 
     def __init__(self) -> None:
         super().__init__()
+        self._patterns = {}
+        self._kinds = {}
         self.hints: dict[int, tuple[str, ...]] = {}
         self.labels: dict[Node, str] = {}  # names that users have given to parts
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
+        self._rows_of: dict[Node, Rows] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
 
     # -------------------------------------------------------------- binders
@@ -96,10 +100,10 @@ class Graph(Elementwise):
         if body is self._neutral(op):
             return body
         rows = tuple(rows)
-        around = body.free.union(*(row.form.atoms() for row in rows))
+        around = body.free | atoms_in(rows)
         base, closing, closed = self._close(variables, body, around)
         names = tuple(self.names[v] for v in variables)
-        node = self._binder(op, tuple(sorted(row.substitute(closing) for row in rows)), closed, names, base)
+        node = self._binder(op, tuple(sorted(substitute_all(rows, closing))), closed, names, base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
@@ -122,16 +126,14 @@ class Graph(Elementwise):
         base = body.height
         if any(base < -v <= base + len(variables) for v in around):
             base = max(-v for v in around)
-        closing = {v: Affine.variable(-(base + 1 + n)) for n, v in enumerate(variables)}
+        closing = renaming(variables, [-(base + 1 + n) for n in range(len(variables))])
         return base, closing, self.substitute(body, closing)
 
     def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
         """A binder over a closed body; ``data`` are the closed rows or the extents."""
         count = len(names)
-        forms = data if op == "comprehension" else [row.form for row in data]
-        own = frozenset().union(*(form.atoms() for form in forms))
         key = (count, data) if base == body.height else (count, data, base)
-        node = self._node(op, data, (body,), key, own, data if op == "comprehension" else ())
+        node = self._node(op, data, (body,), key, data, data if op == "comprehension" else ())
         if node.id not in self.hints:
             node.free = node.free - frozenset(-(base + 1 + n) for n in range(count))
             node.height = base + count
@@ -157,7 +159,7 @@ class Graph(Elementwise):
         opening = self._opening(node)
         variables = tuple(form.terms[0][0] for form in opening.values())
         closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
-        rows = tuple(row.substitute(opening) for row in closed)
+        rows = substitute_all(closed, opening)
         return variables, rows, self.substitute(node.args[0], opening)
 
     def inside(self, node: Node, around: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
@@ -171,10 +173,12 @@ class Graph(Elementwise):
         if made is None or any(v in around for v in made[0]):
             return self.open(node)
         variables, body = made
-        if node.op == "comprehension":
-            return variables, ranges(variables, node.data), body
-        opening = {own: Affine.variable(v) for own, v in zip(self.bound(node), variables, strict=True)}
-        return variables, tuple(row.substitute(opening) for row in node.data), body
+        if node not in self._rows_of:
+            if node.op == "comprehension":
+                self._rows_of[node] = ranges(variables, node.data)
+            else:
+                self._rows_of[node] = substitute_all(node.data, renaming(self.bound(node), variables))
+        return variables, self._rows_of[node], body
 
     # -------------------------------------------------------------- substitution
 
@@ -194,11 +198,11 @@ class Graph(Elementwise):
             case "select":
                 return self.select(args[0], args[1], args[2])
             case "guard":
-                return self.guard((row.substitute(mapping) for row in node.data), args[0])
+                return self.guard(substitute_all(node.data, mapping), args[0])
             case "index":
                 return self.index(node.data.substitute(mapping))
             case "read":
-                return self.read(args[0], [form.substitute(mapping) for form in node.data])
+                return self.read(args[0], substitute_all(node.data, mapping))
             case "and" | "or" | "not":
                 return self.logic(node.op, args)
             case "call":
@@ -235,7 +239,7 @@ class Graph(Elementwise):
         """As `rebuild`, where variables only change their names: nothing can become simpler."""
         match node.op:
             case "add" | "mul":
-                return self._node(node.op, None, args, args, frozenset(), node.shape)
+                return self._node(node.op, None, args, args, (), node.shape)
             case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse":
                 return self.rebuild(node, args, mapping)
             case _:
@@ -250,7 +254,7 @@ class Graph(Elementwise):
             return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
         if body is self._neutral(node.op):
             return body
-        data = tuple(item.substitute(mapping) for item in node.data)
+        data = substitute_all(node.data, mapping)
         return self._binder(
             node.op, tuple(sorted(data)) if node.op in RANGED else data, body, self.hints[node.id], body.height
         )
@@ -280,11 +284,11 @@ class Graph(Elementwise):
     def _opening(self, node: Node) -> dict[Variable, Affine]:
         """Fresh variables for the bound ones of a node, in their order."""
         names = self.hints[node.id]
-        return {v: Affine.variable(self.fresh(name)) for v, name in zip(self.bound(node), names, strict=True)}
+        return renaming(self.bound(node), [self.fresh(name) for name in names])
 
     def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
         variables = [form.terms[0][0] for form in opening.values()]
-        data = [item.substitute({**mapping, **opening}) for item in node.data]
+        data = substitute_all(node.data, {**mapping, **opening})
         if node.op in RANGED:
             return self.reduce(node.op, variables, data, body)
         return self.comprehension(variables, data, body)
@@ -298,15 +302,6 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
             return False
         targets.add(form.terms[0][0])
     return len(targets) == len(mapping) and node.free.isdisjoint(targets)
-
-
-def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ...]:
-    """The rows ``0 <= variable <= extent - 1``."""
-    rows: list[Row] = []
-    for v, extent in zip(variables, extents, strict=True):
-        form = Affine.variable(v)
-        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(rows)
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:

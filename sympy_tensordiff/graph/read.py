@@ -15,13 +15,13 @@ from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
-from sympy_tensordiff.symbolic.integers import integers_by_use
+from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.named import NamedTensor
@@ -50,13 +50,17 @@ class Reader(Tensors):
         self.symbols: dict[int, Any] = {}
         self.free: Scope = {}
         self.tensors: dict[str, Any] = {}
+        self._leaves: dict[Any, Node] = {}
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self.divisors: set[Affine] = set()
         self.ranges: dict[int, Affine] = {}
         self.selections: dict[str, tuple[Node, int]] = {}
+        self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
+        self._branches = 0  # how many cases by values stand around
+        self._constants: set[Node] = {graph.zero, graph.one}
+        self._used: set[Any] = set()
         self._done: dict[Any, Node] = {}
-        super().__init__()
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
@@ -74,7 +78,9 @@ class Reader(Tensors):
 
     def use(self, exprs: Iterable[Any]) -> None:
         """Note which symbols are integers by their use in expressions that are going to be read here."""
-        for symbol in integers_by_use(part for part in exprs if isinstance(part, sympy.Basic)):
+        new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
+        self._used.update(new)
+        for symbol in integers_by_use(new) if new else ():
             if symbol.name in self.scalars:
                 raise self._mixed(symbol)
             self.integers.add(symbol)
@@ -92,11 +98,14 @@ class Reader(Tensors):
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
         """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
         scope = scope or {}
-        for tensor in () if isinstance(expr, int) or expr.is_Symbol else data_of(expr):
-            self.tensor(tensor)
-        form = with_ranges(to_affine(expr, lambda symbol: self.variable(symbol, scope)), self.graph.below)
-        for compound in form.compounds():
-            self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
+        form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
+        compounds = form.compounds()
+        if compounds:
+            for tensor in data_of(expr):
+                self.tensor(tensor)
+            form = with_ranges(form, self.graph.below)
+            for compound in form.compounds():
+                self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
         return form
 
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
@@ -125,6 +134,8 @@ class Reader(Tensors):
 
     def tensor(self, symbol: TensorSymbol | NamedTensor) -> Node:
         """The node of a tensor variable; one name has one shape."""
+        if symbol in self._leaves:
+            return self._leaves[symbol]
         self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
@@ -132,14 +143,16 @@ class Reader(Tensors):
                 f"two different tensors are called {symbol.name}: {_described(known)}, {_described(symbol)}; "
                 "give them different names"
             )
-        shape = tuple(self.affine(extent) for extent in symbol.shape)
-        if symbol.below is not None:
-            self.graph.below[symbol.name] = self.affine(symbol.below)
-        node = self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
-        if symbol.symmetric:
+        name, below, is_symmetric, is_positive = symbol.name, symbol.below, symbol.symmetric, symbol.positive
+        shape = tuple([self.affine(extent) for extent in symbol.shape])
+        if below is not None:
+            self.graph.below[name] = self.affine(below)
+        node = self.graph.tensor(name, shape, is_integer=symbol.dtype is int)
+        if is_symmetric:
             self.graph.symmetric[node] = True
-        if symbol.positive:
+        if is_positive:
             self.graph.positive.add(node)
+        self._leaves[symbol] = node
         return node
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
@@ -150,7 +163,7 @@ class Reader(Tensors):
 
     def leaves(self) -> list[Node]:
         """The nodes of all tensor variables met so far."""
-        return [self.tensor(symbol) for symbol in self.tensors.values()]
+        return [*self._leaves.values()]
 
     # -------------------------------------------------------------- the walk
 
@@ -167,9 +180,7 @@ class Reader(Tensors):
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
 
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        nodes = []
-        for expr in exprs:
-            nodes.append((yield self._scalar(expr, scope)))
+        nodes = yield from in_turn(self._scalar(expr, scope) for expr in exprs)
         return nodes
 
     def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
@@ -239,16 +250,14 @@ class Reader(Tensors):
         for symbol, low, high in reversed(expr.limits):
             # Outermost first: the bounds see the variables around them.
             v = self.bind(symbol)
-            form = Affine.variable(v)
             lows = [self.affine(bound, scope) for bound in bound_forms(low, sympy.Max)]
             highs = [self.affine(bound, scope) for bound in bound_forms(high, sympy.Min)]
-            rows += [Row("ge", form - bound) for bound in lows]
-            rows += [Row("ge", bound - form) for bound in highs]
+            rows += range_rows(v, lows, highs)
             if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(scope.values()):
                 self.ranges[v] = highs[0] + 1
             variables.append(v)
             scope = {**scope, symbol: v}
-        self.limits.update(*(row.form.atoms() for row in rows))
+        self.limits |= atoms_in(rows)
         body = yield self._visit(expr.body, scope)
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 

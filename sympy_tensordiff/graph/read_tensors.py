@@ -17,7 +17,7 @@ from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
@@ -41,9 +41,7 @@ class Tensors(Conditions):
 
     def _whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """The node of a whole tensor, or of a scalar that is made of such."""
-        operands = []
-        for operand in expr.operands:
-            operands.append((yield self._visit(operand, scope)))
+        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
             if isinstance(expr, _OF_MATRICES) and all(v in self.ranges for v in operands[0].free & bound):
@@ -68,9 +66,7 @@ class Tensors(Conditions):
         graph = self.graph
         body = yield self._visit(expr.template.expr, scope)
         places = [graph.scalar(symbol) for symbol in expr.template.variables]
-        operands = []
-        for operand in expr.operands:
-            operands.append((yield self._visit(operand, scope)))
+        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not node.free.isdisjoint(bound) for node in (body, *operands)):
             node: Node = yield self._visit(_by_entries(expr), scope)

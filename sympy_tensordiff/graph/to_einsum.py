@@ -6,9 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.einsums import Recognition
-from sympy_tensordiff.graph.interning import takes_tensors
+from sympy_tensordiff.graph.interning import no_collection, takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
@@ -19,10 +18,6 @@ from sympy_tensordiff.integer.affine import Affine
 @no_collection()
 def to_einsum(expr: Any) -> Any:
     """``expr`` as operations on whole tensors, as far as there are such operations.
-
-    Parameters
-    ----------
-    expr : tensor expression or scalar
 
     Returns
     -------

@@ -15,12 +15,13 @@ import sympy
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write import Writer
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.indices import to_affine
 from sympy_tensordiff.symbolic.lift import lift
@@ -52,7 +53,6 @@ class _Native(Writer):
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
-        self.held = lambda scalar: scalar
         self.groups: dict[int, list[int]] = {}
         self.rows: dict[int, list[Row]] = {}
         self.merging: dict[Node, list[int]] = {}
@@ -62,6 +62,9 @@ class _Native(Writer):
         for symbol in reader.free:
             if symbol.is_integer and symbol.is_nonnegative:
                 self.facts.append(Row("ge", self.affine(symbol) - bool(symbol.is_positive)))
+
+    def bounded(self, expr: Any) -> Any:
+        return expr
 
     def affine(self, expr: Any) -> Affine:
         """The form of a bound that is written."""
@@ -172,9 +175,7 @@ class _Native(Writer):
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
         if not any(term.op == "guard" and self.leaking(term, atoms_of(term), scope) for term in node.args):
             return (yield super().add(node, scope))
-        terms = []
-        for term in node.args:
-            terms.append((yield self.visit(term, scope)))
+        terms = yield from in_turn(self.visit(term, scope) for term in node.args)
         return sympy.Add(*terms)
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
@@ -204,4 +205,4 @@ class _Native(Writer):
 
 def atoms_of(guard: Node) -> frozenset[int]:
     """The variables in the rows of a guard."""
-    return frozenset().union(*(row.form.atoms() for row in guard.data))
+    return atoms_in(guard.data)

@@ -11,22 +11,22 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
-from sympy_tensordiff.graph.collector import no_collection
+from sympy_tensordiff.graph.disequalities import joined_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
-from sympy_tensordiff.graph.interning import takes_tensors
+from sympy_tensordiff.graph.interning import no_collection, takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.graph.unequal import joined_sides, unequal_forms
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart
+from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.integer.rows import normalise, partition
+from sympy_tensordiff.symbolic.base import Node as Own
+from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
-from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 
@@ -43,7 +43,9 @@ def write(reader: Reader, node: Node) -> Any:
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
     writer = Writer(reader)
-    return [trampoline(writer.visit(node, ())) for node in joined_sides(reader.graph, list(nodes))]
+    if "add" in reader.graph.kinds:
+        nodes = joined_sides(reader.graph, list(nodes))
+    return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
 class Writer(TensorWriter):
@@ -53,7 +55,7 @@ class Writer(TensorWriter):
         super().__init__(reader)
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
-        self.held = Shallow(DEEPEST).held
+        self.depth = BoundedDepth(DEEPEST)
 
     # -------------------------------------------------------------- the walk
 
@@ -65,13 +67,15 @@ class Writer(TensorWriter):
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
-                self.done[key] = self.held((yield special(node, scope)))
+                self.done[key] = self.bounded((yield special(node, scope)))
             else:
-                args = []
-                for arg in node.args:
-                    args.append((yield self.visit(arg, scope)))
-                self.done[key] = self.held(self.plain(node, args, scope))
+                args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
+                self.done[key] = self.bounded(self.plain(node, args, scope))
         return self.done[key]
+
+    def bounded(self, expr: Any) -> Any:
+        """An expression, or an entry that is equal to it where it has too many levels of SymPy's own nodes."""
+        return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
         match node.op:
@@ -128,14 +132,10 @@ class Writer(TensorWriter):
         """A comparison; one of values that conditions choose is a choice between comparisons."""
         choices = _one_choice(node)
         if odd := _odd(node):
-            conditions = []
-            for condition in odd:
-                conditions.append((yield self.visit(condition, scope)))
+            conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
             return sympy.Xor(*conditions)
         if not choices:
-            args = []
-            for arg in node.args:
-                args.append((yield self.visit(arg, scope)))
+            args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
             return self.plain(node, args, scope)
         first, rows = choices[0], choices[0].data if choices[0].op == "guard" else ()
         yes = replace(self.graph, node, {part: part.args[-2 if part.op == "select" else 0] for part in choices})
@@ -196,9 +196,9 @@ class Writer(TensorWriter):
         A delta of data stands inside of the case, behind conditions on indices; beside conditions on data it is
         one of them, and what is read outside of its tensor counts where all others hold only.
         """
-        plain, data = apart(row for row in rows if row.kind == "eq")
+        plain, data = partition_data(row for row in rows if row.kind == "eq")
         tests = [row for row in rows if row.kind != "eq"]
-        if apart(tests)[1]:
+        if partition_data(tests)[1]:
             tests, data = tests + data, []
         if tests:
             body = sympy.Mul(*self.deltas(data, scope), body)
@@ -236,8 +236,8 @@ class Writer(TensorWriter):
         """The limits of a reduction over a body, the outermost first."""
         limits = []
         for n, v in enumerate(variables):
-            inner = frozenset(variables[n + 1 :])
-            own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            around, _ = partition(rows, variables[n + 1 :])
+            own = [row.form for row in around if any(w == v for w, _ in row.form.terms)]
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
         return limits
 

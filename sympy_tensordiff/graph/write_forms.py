@@ -8,13 +8,13 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
-from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
+from sympy_tensordiff.integer.rows import atoms_in, normalise, quotients_of
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import to_affine
 
@@ -31,8 +31,7 @@ class Forms:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
-        shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
-        self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
+        self.sizes = atoms_in([extent for leaf in reader.leaves() for extent in leaf.shape])
 
     # -------------------------------------------------------------- names
 
@@ -54,11 +53,13 @@ class Forms:
 
     def form(self, form: Affine, scope: Scope) -> Any:
         """An affine form as a SymPy expression; remainders in it are ``Mod``, as they are printed."""
-        form, extrema = extrema_in(form)
-        form, remainders = remainders_of(form)
-        terms = [sympy.Integer(form.constant)]
-        terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
-        terms += [self.form(part, scope) * self.remainder(f, d, scope) for part, f, d in remainders]
+        terms = []
+        if any(isinstance(v, Compound) for v, _ in form.terms):
+            form, extrema = extrema_in(form)
+            form, remainders = remainders_of(form)
+            terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
+            terms += [self.form(part, scope) * self.remainder(f, d, scope) for part, f, d in remainders]
+        terms.append(sympy.Integer(form.constant))
         for v, c in form.terms:
             if c < 0 and isinstance(v, SymbolicQuotient) and self.leads_negative(v.form, scope):
                 terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))
@@ -122,7 +123,7 @@ class Forms:
 
     def is_known(self, *forms: Affine) -> bool:
         """Whether SymPy may know of an index that it is even, which no row says; its sign is a row that is granted."""
-        symbols = (self.reader.symbols.get(v, _PLAIN) for form in forms for v in form.atoms())
+        symbols = [self.reader.symbols.get(v, _PLAIN) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
     # -------------------------------------------------------------- rows
@@ -189,15 +190,9 @@ class Forms:
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
         """The lower and the upper bound of a variable that ``forms``, none of them negative, give."""
-        lows, highs = [], []
-        for form in forms:
-            c = form.coefficient(variable)
-            # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
-            rest = form - Affine({variable: c})
-            if c > 0:
-                lows.append(self.rounded(sympy.ceiling, -rest, c, scope))
-            else:
-                highs.append(self.rounded(sympy.floor, rest, -c, scope))
+        below, above = quotients_of(variable, forms)
+        lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]
+        highs = [self.rounded(sympy.floor, form, divisor, scope) for form, divisor in above]
         # No bound follows from the others, so there is nothing to find out by comparing them.
         evaluate = len(forms) > 2 and self.is_known(*forms)
         return (

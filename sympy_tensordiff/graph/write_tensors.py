@@ -15,8 +15,9 @@ import sympy
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.graph.write_forms import Forms, Scope
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow, placeholders
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -26,7 +27,6 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
 Labelled = tuple[Any, tuple[int, ...]]
@@ -146,9 +146,7 @@ class TensorWriter(Forms, ABC):
             return (yield self._einsum(node, scope))
         if node.op in ("call", "select", "compare", "and", "or", "not"):
             return (yield self._applied(node, scope))
-        args = []
-        for arg in node.args:
-            args.append((yield self.visit(arg, scope)))
+        args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
         match node.op:
             case "add":
                 return TensorAdd(*args)
@@ -182,15 +180,11 @@ class TensorWriter(Forms, ABC):
         """Functions and choices of entries as one template, over the tensors and scalars that they are taken of."""
         leaves: dict[Node, Any] = {}
         template = yield (self._call if node.op == "call" else self._choice)(node, leaves, scope)
-        operands = []
-        for leaf in leaves:
-            operands.append((yield self.visit(leaf, scope)))
+        operands = yield from in_turn(self.visit(leaf, scope) for leaf in leaves)
         return TensorFunction(sympy.Lambda(tuple(leaves.values()), template), *operands)
 
     def _call(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        args = []
-        for arg in node.args:
-            args.append((yield self._leaf(arg, leaves, scope)))
+        args = yield from in_turn(self._leaf(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
     def _choice(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
@@ -206,9 +200,7 @@ class TensorWriter(Forms, ABC):
         if pairs:
             pairs.append(((yield self._choice(node, leaves, scope)), sympy.true))
             return sympy.Piecewise(*pairs, evaluate=False)
-        args = []
-        for arg in node.args:
-            args.append((yield self._choice(arg, leaves, scope)))
+        args = yield from in_turn(self._choice(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
     def _leaf(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:

@@ -59,7 +59,12 @@ class Compound:
         return not isinstance(other, Compound) or (self.rank, self.key()) > (other.rank, other.key())
 
 
-class Affine:
+class _Form(NamedTuple):
+    terms: tuple[tuple[Variable, int], ...]
+    constant: int
+
+
+class Affine(_Form):
     """The integer form ``sum(coefficient * variable) + constant``.
 
     Parameters
@@ -78,17 +83,16 @@ class Affine:
     True
     """
 
-    __slots__ = ("_hash", "constant", "terms")
-    terms: tuple[tuple[Variable, int], ...]
-    constant: int
+    # A tuple: forms are keys and are sorted all the time, and a tuple hashes and compares without a call.
+    __slots__ = ()
 
-    def __init__(self, terms: Mapping[Variable, int] | None = None, constant: int = 0) -> None:
-        held = [item for item in terms.items() if item[1]] if terms else []
+    def __new__(cls, terms: Mapping[Variable, int] | None = None, constant: int = 0) -> Affine:
+        if not terms:
+            return _make((), constant)
+        held = [item for item in terms.items() if item[1]]
         if len(held) > 1:
             held.sort()
-        self.terms = items = tuple(held)
-        self.constant = constant
-        self._hash = hash((items, constant))
+        return _make(tuple(held), constant)
 
     @staticmethod
     def variable(variable: Variable) -> Affine:
@@ -106,6 +110,11 @@ class Affine:
             if v == variable:
                 return c
         return 0
+
+    def split(self, variable: Variable) -> tuple[Affine, Affine]:
+        """The coefficient of ``variable`` as a form, and the other terms."""
+        c = self.coefficient(variable)
+        return Affine(None, c), self - Affine({variable: c})
 
     @property
     def is_constant(self) -> bool:
@@ -162,7 +171,7 @@ class Affine:
             total += c * (v.evaluate(values) if isinstance(v, Compound) else values[v])
         return total
 
-    def __add__(self, other: Affine | int) -> Affine:
+    def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         if isinstance(other, int):
             return self if other == 0 else _make(self.terms, self.constant + other)
         if not other.terms:
@@ -188,12 +197,12 @@ class Affine:
     def __rsub__(self, other: int) -> Affine:
         return -self + other
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
         if factor == 0:
             return Affine()
         return _make(tuple([(v, c * factor) for v, c in self.terms]), self.constant * factor)
 
-    __rmul__ = __mul__
+    __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
         """Division of the coefficients, which must be divisible, and of the constant, which is rounded down."""
@@ -203,19 +212,7 @@ class Affine:
         """The gcd of the coefficients, without the constant (0 for a constant form)."""
         return gcd(*(c for _, c in self.terms))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Affine):
-            return NotImplemented
-        return self.constant == other.constant and self.terms == other.terms
-
-    def __lt__(self, other: Affine) -> bool:
-        return (self.terms, self.constant) < (other.terms, other.constant)
-
-    def __hash__(self) -> int:
-        return self._hash
-
     def __reduce__(self) -> tuple[Any, ...]:
-        # The hash is of one process only: names hash differently in the next.
         return Affine, (dict(self.terms), self.constant)
 
     def __repr__(self) -> str:
@@ -230,11 +227,7 @@ class Affine:
 
 def _make(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
     """An Affine of terms that are sorted and non-zero already."""
-    form = Affine.__new__(Affine)
-    form.terms = terms
-    form.constant = constant
-    form._hash = hash((terms, constant))
-    return form
+    return tuple.__new__(Affine, (terms, constant))
 
 
 class Quotient(Compound):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .affine import Affine, Compound, Row, Variable
+from .rows import substitute_all
 
 
 class DataEntry(Compound):
@@ -52,7 +53,7 @@ class DataEntry(Compound):
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        index = tuple([form.substitute(mapping) for form in self.index])
+        index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
         return Affine.variable(DataEntry(self.tensor, index, self.below))
@@ -165,7 +166,7 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
     return list(found)
 
 
-def apart(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """The rows without data, and those with data."""
     plain: list[Row] = []
     data: list[Row] = []
@@ -263,14 +264,6 @@ def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
             for v in inner:
                 around.setdefault(v, set()).update(outer)
     return found
-
-
-def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
-    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
-    for n, v in enumerate(variables):
-        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
-            return v not in row.form.hidden()
-    return False
 
 
 def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:

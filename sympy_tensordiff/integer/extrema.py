@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any, Literal, NamedTuple
 
 from .affine import Affine, Compound, Row, Variable
+from .rows import substitute_all
 
 
 class PositivePart(Compound):
@@ -248,18 +249,18 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
         yield tuple(rows)
         return
     for condition, value in pieces(parts[0]):
-        new = [row.substitute({parts[0]: value}) for row in rows]
+        new = substitute_all(rows, {parts[0]: value})
         if not any(row.form.is_constant and not row.holds({}) for row in (*new, condition)):
             yield from cases((*new, condition), None if limit is None else limit - 1)
 
 
-def separated(row: Row, variables: frozenset[Variable]) -> list[Row]:
+def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
     """An inequality without the positive parts that it subtracts: ``g >= max(0, f)`` is ``g >= 0`` and ``g >= f``.
 
     Those without any of the ``variables`` stay.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> separated(Row("ge", least([i, n]) - k), frozenset("ikn"))
+    >>> split_clamps(Row("ge", least([i, n]) - k), frozenset("ikn"))
     [i - k >= 0, -k + n >= 0]
     """
     result: list[Row] = []

@@ -12,12 +12,11 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
-from .data import apart
-from .equations import Direction
+from .data import partition_data
 from .extrema import cases, parts_in
-from .normalise import normalise
+from .rows import linear, normalise
 from .simplex import Dictionary
-from .system import System, definitions, system
+from .system import Direction, System, definitions, system
 
 FALSE = Row("ge", Affine(None, -1))
 """The row that never holds."""
@@ -64,7 +63,7 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
         return _is_empty(tuple(rows))
     if _follows(reduced, rows):
         return True
-    if not parts_in(r.form for r in (reduced, *rows)):
+    if linear((reduced, *rows)) or not parts_in(r.form for r in (reduced, *rows)):
         return False
     if reduced.kind == "eq":
         return all(implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
@@ -72,11 +71,18 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
     return _is_empty((reduced.negation(), *rows))
 
 
+def unimplied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
+    """The rows that do not provably follow from those that are known, each by itself."""
+    return [row for row in rows if not implied(row, known)]
+
+
 def _is_empty(rows: tuple[Row, ...]) -> bool:
     """As `is_empty`: by cases of the maxima and minima, where their definitions alone do not tell."""
     if system(rows).is_empty:
         return True
-    return bool(parts_in(row.form for row in rows)) and all(system(case).is_empty for case in cases(rows))
+    if linear(rows) or not parts_in(row.form for row in rows):
+        return False
+    return all(system(case).is_empty for case in cases(rows))
 
 
 def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
@@ -136,7 +142,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     if not merged:
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
-    extrema = bool(parts_in(row.form for row in merged))
+    extrema = not linear(merged) and bool(parts_in(row.form for row in merged))
     if whole.is_empty or (extrema and _is_empty((*merged, *facts))):
         return (FALSE,)
     kept = dict.fromkeys(merged)
@@ -161,7 +167,7 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     >>> remove_redundant(rows), without_redundant(rows)
     ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
     """
-    plain, data = apart(rows)
+    plain, data = (rows, ()) if linear(rows) else partition_data(rows)
     kept = remove_redundant(plain, facts)
     return kept + remove_redundant(data, (*facts, *kept)) if data else kept
 

@@ -16,7 +16,8 @@ from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
 from .multiples import divided_bounds, may_miss, of_multiples, positive_divisors
-from .unfolding import expressible, unfolded_in, unfolded_rows
+from .rows import linear, partition, quotients_of
+from .unfolding import expressible, rows_without_quotients, system_without_quotients
 
 MOST = 16
 """An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""
@@ -88,19 +89,20 @@ def bounds(
     (Bounds(variable='j', lows=((0, 1),), highs=((3, 1),)), ())
     """
     loops = frozenset(variables)
-    outside = _without(facts, loops)
-    merged = merge_parallel(unfolded_rows(rows, loops))
-    guards = (FALSE,) if merged is None else without_redundant(_without(merged, loops), outside)
+    outside = partition(facts, loops)[0]
+    merged = merge_parallel(rows if linear(rows) else rows_without_quotients(rows, loops))
+    guards = (FALSE,) if merged is None else without_redundant(partition(merged, loops)[0], outside)
     if merged is None or FALSE in guards:
         return _nothing(variables)
     known = (*outside, *guards)
-    system = without_redundant([row for row in merged if _holds_any(row, loops)], known)
-    _check_data(system, variables)
+    system = without_redundant(partition(merged, loops)[1], known)
+    if not linear(system):
+        _check_data(system, variables)
     levels: list[list[Row]] = []
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
-        system = unfolded_in(system, variable, known)
+        system = system if linear(system) else system_without_quotients(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
             system = _projected(system, variable, variables[: -len(levels)], known, multiples=multiples)
@@ -111,7 +113,7 @@ def bounds(
         if FALSE in kept:
             return _nothing(variables)
         kept = _without_weaker_than_multiples(kept, variable, known)
-        positive = positive_divisors(variable, kept, known)
+        positive = () if linear(kept) else positive_divisors(variable, kept, known)
         guards, known = guards + positive, known + positive
         nest.append(_bounds_of(variable, kept, known))
         known += kept
@@ -139,8 +141,9 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     """
     remaining = list(variables)
     loops = frozenset(variables)
-    known = _without((*facts, *rows), loops)
-    system = merge_parallel(unfolded_rows([row for row in rows if _holds_any(row, loops)], loops))
+    known = partition((*facts, *rows), loops)[0]
+    own = partition(rows, loops)[1]
+    system = merge_parallel(own if linear(own) else rows_without_quotients(own, loops))
     inner: list[Variable] = []
     irredundant = False
     while len(remaining) > 1 and system is not None:
@@ -175,15 +178,11 @@ def _check_data(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
 def _selecting(row: Row, variables: Sequence[Variable]) -> Variable | None:
     """The innermost loop variable of a row, where it selects data in it."""
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
-    return innermost if innermost in selected_in(row.form) else None
+    return innermost if not linear((row,)) and innermost in selected_in(row.form) else None
 
 
 def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
     return not variables.isdisjoint(row.form.atoms())
-
-
-def _without(rows: Sequence[Row], variables: frozenset[Variable]) -> tuple[Row, ...]:
-    return tuple(row for row in rows if not _holds_any(row, variables))
 
 
 def _are_inequalities(rows: Sequence[Row]) -> bool:
@@ -237,16 +236,14 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
     lows: list[tuple[Affine, int]] = []
     highs: list[tuple[Affine, int]] = []
     for row in rows:
-        c = row.form.coefficient(variable)
         if row.kind == "mod":
             raise LoopBoundError("no bounds of the loop over {} express {}", variable, row)
         if variable in row.form.hidden():
             below, above = divided_bounds(variable, row, known)
         else:
-            rest = row.form - Affine({variable: c})
-            below, above = ([(-rest, c)], []) if c > 0 else ([], [(rest, -c)])
+            below, above = quotients_of(variable, [row.form])
             if row.kind == "eq":
-                below, above = (below, [(-rest, c)]) if c > 0 else ([(rest, -c)], above)
+                below, above = below or above, above or below
         lows += below
         highs += above
     for found, side in ((lows, "lower"), (highs, "upper")):
@@ -269,11 +266,11 @@ def _innermost_cost(
     selects the data in the bounds of another variable stands outside of that loop, whatever it costs.
     """
     others = frozenset(loops) - {variable}
-    selecting = [row for row in rows if variable in selected_in(row.form)]
+    selecting = [] if linear(rows) else [row for row in rows if variable in selected_in(row.form)]
     blocked = any(_holds_any(row, others - selected_in(row.form)) for row in selecting)
     hiding = [row for row in rows if variable in row.form.hidden() and _holds_any(row, others)]
     lost = len(hiding)
-    sparse = may_miss(hiding, variable, (*known, *_without(rows, frozenset([variable]))))
+    sparse = bool(hiding) and may_miss(hiding, variable, (*known, *partition(rows, [variable])[0]))
     held = [(row.form.coefficient(variable), row) for row in _visible(rows, variable)]
     held = [(c, row) for c, row in held if c]
     shared = [abs(c) for c, row in held if _holds_any(row, others)]

@@ -8,6 +8,7 @@ from .affine import Affine, Row, Variable
 from .extrema import cases
 from .implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant, without_redundant
 from .nests import Bounds, bounds, order
+from .rows import atoms_in
 from .system import System
 
 __all__ = [
@@ -77,7 +78,7 @@ def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
 
 def _numeric(rows: Sequence[Row], variables: Sequence[Variable]) -> System:
     """The system of rows that hold no other variables than the given ones."""
-    other = frozenset[Variable]().union(*(row.form.atoms() for row in rows)) - frozenset(variables)
+    other = atoms_in(rows) - frozenset(variables)
     if other:
         raise ValueError(f"no values given for {sorted(map(str, other))}")
     return System(tuple(rows))

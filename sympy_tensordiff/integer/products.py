@@ -230,8 +230,7 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
     True
     """
     if variable not in form.hidden():
-        c = form.coefficient(variable)
-        return Affine.of(c), form - Affine({variable: c})
+        return form.split(variable)
     factor, rest = Affine(), Affine(None, form.constant)
     for v, c in form.terms:
         if v == variable:
@@ -246,7 +245,7 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
     return factor, rest
 
 
-def rounded(form: Affine) -> list[Quotient | SymbolicQuotient]:
+def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
     """The quotients in a form, alone or as a factor of a product; those inside of others are not among them."""
     factors = (f for v, _ in form.terms for f in _factors(v))
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]

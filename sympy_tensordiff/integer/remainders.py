@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .affine import Affine, Compound
-from .products import Product, divided, parts_by, quotient_by, rounded, times
+from .products import Product, divided, parts_by, quotient_by, quotients_in, times
 
 Remainder = tuple[Affine, Affine, Affine]
 """A factor, and the dividend and the divisor of the remainder that it multiplies."""
@@ -30,7 +30,7 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     (1, [(2, p, 4)])
     """
     # Outer ones first: what is left of Mod(Mod(i, 3), n) without the inner remainder has none.
-    found = sorted(sorted(dict.fromkeys(rounded(form))), key=_depth, reverse=True)
+    found = sorted(sorted(dict.fromkeys(quotients_in(form))), key=_depth, reverse=True)
     remainders = []
     for quotient in found:
         for dividend, divisor in _quotients_of(quotient, found):

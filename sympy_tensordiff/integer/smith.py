@@ -17,7 +17,7 @@ from math import gcd
 from operator import index
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.integer.lattice import (
+from .lattice import (
     Rows,
     dot,
     echelon,

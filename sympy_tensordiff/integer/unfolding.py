@@ -11,13 +11,13 @@ from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
-from .extrema import separated
+from .extrema import split_clamps
 from .implication import without_redundant
-from .normalise import normalise_rows
-from .products import SymbolicQuotient, rounded, times
+from .products import SymbolicQuotient, quotients_in, times
+from .rows import normalise_rows
 
 
-def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
+def without_quotients(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     """A row without quotients of loop variables, as inequalities; None where none express it.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
@@ -48,26 +48,26 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     return result
 
 
-def unfolded_rows(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
+def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
     """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities.
 
     A multiple of a quotient beside another loop variable stays: it is a bound of that one, or waits for its own loop.
     Not so with data, which may only be read where other rows hold.
     """
     result: list[Row] = []
-    for row in (part for given in rows for part in separated(given, loops)):
-        written = unfolded(row, loops)
+    for row in (part for given in rows for part in split_clamps(given, loops)):
+        written = without_quotients(row, loops)
         if written is None and data_entries([row.form]):
             raise _no_bound(row)
         result += [row] if written is None else written
     return result
 
 
-def unfolded_in(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
     """The rows for the loop over ``variable`` and those around it: no quotient of them holds that."""
     result: list[Row] = []
     for row in rows:
-        written = unfolded(row, frozenset([variable]))
+        written = without_quotients(row, frozenset([variable]))
         if written is None:
             raise _no_bound(row)
         result += written
@@ -90,7 +90,7 @@ def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
     4*i - 48 >= 0
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
-    if innermost is None or unfolded(row, frozenset([innermost])) is not None:
+    if innermost is None or without_quotients(row, frozenset([innermost])) is not None:
         return row
     form = _rounded_up(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
@@ -108,7 +108,7 @@ def visible_or_relaxed(rows: Iterable[Row], variables: frozenset[Variable]) -> l
 
 def _in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
-    parts = [part for row in plain for part in unfolded(row, variables) or [row]]
+    parts = [part for row in plain for part in without_quotients(row, variables) or [row]]
     # There a quotient by a symbol is a product with it.
     reduced = normalise_rows(parts)
     return parts if reduced is None else reduced
@@ -133,7 +133,7 @@ def _rounded_up(form: Affine, variables: frozenset[Variable]) -> Affine:
 
     A quotient by a symbol goes where the symbol multiplies it, as in a remainder.
     """
-    for q in sorted(rounded(form)):
+    for q in sorted(quotients_in(form)):
         if q.atoms().isdisjoint(variables):
             continue
         divisor = Affine.of(q.divisor)
@@ -142,6 +142,6 @@ def _rounded_up(form: Affine, variables: frozenset[Variable]) -> Affine:
         scaled = form * divisor.constant if divisor.is_constant else form
         c = scaled.coefficient(term) // size
         rest = scaled - c * multiple
-        if q not in rounded(rest):
+        if q not in quotients_in(rest):
             return _rounded_up(rest + c * (q.form if c > 0 else q.form - (divisor - 1)), variables)
     return form

@@ -1,6 +1,6 @@
 """The text language of the thesis: text in, tensor expressions out.
 
-The front end of both languages makes a tree of a text by a grammar (`front`). Here the tree gets axes
+The front end of both languages makes a tree of a text by a grammar (`frontend`). Here the tree gets axes
 (`axes`), then becomes an expression (`build`); `to_text` makes a text of an expression (`text_writer`).
 Index notation is a language of its own, in `indexed`.
 """

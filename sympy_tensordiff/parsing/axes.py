@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from lark import Token
 
-from sympy_tensordiff.parsing.front import Tree, bottom_up, check_declared, cut, known
-from sympy_tensordiff.parsing.language import OF_MATRICES
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declared, cut, known
+from sympy_tensordiff.parsing.thesis import OF_MATRICES
 from sympy_tensordiff.symbolic.indices import indices
 
 HIGHEST = 26

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Add, Mul, Pow, Rational, S
 
-from sympy_tensordiff.parsing.front import Tree, cut
+from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
-from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.traversal import postorder
 
 LONGEST = 1_000
@@ -168,32 +168,32 @@ class Scalars:
     """Makes the scalars of one expression; deep ones are held by entries."""
 
     def __init__(self) -> None:
-        self.shallow = Shallow(DEEPEST)
+        self.depth = BoundedDepth(DEEPEST)
         self.numbers = Numbers()
 
-    def held(self, scalar: Any) -> Any:
+    def bounded(self, scalar: Any) -> Any:
         """The scalar, or an entry that holds it."""
-        result = self.shallow.held(self.numbers.check_length(scalar))
+        result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:
             self.numbers.found[result] = self.numbers.found[scalar]
         return result
 
     def add(self, terms: Sequence[Any]) -> Any:
         """The sum."""
-        return self.held(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
+        return self.bounded(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
         """The product."""
-        return self.held(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
+        return self.bounded(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
         """``base**exponent``."""
         self.numbers.check_power(base, exponent)
-        return self.held(applied(Pow, (base, exponent)))
+        return self.bounded(applied(Pow, (base, exponent)))
 
     def function(self, name: str, value: Any) -> Any:
         """A function of the language."""
         if name == "exp":
             self.numbers.check_exponential(value)
-        is_deep = self.shallow.levels.get(value, 0) >= EVALUATED
-        return self.held(applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))
+        is_deep = self.depth.levels.get(value, 0) >= EVALUATED
+        return self.bounded(applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))

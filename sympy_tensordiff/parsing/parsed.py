@@ -8,7 +8,7 @@ from typing import Any
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.parsing.language import OF_MATRICES, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.pieces import (
+from sympy_tensordiff.parsing.precedence import (
     Level,
     Piece,
     axis_letters,
@@ -31,7 +30,7 @@ from sympy_tensordiff.parsing.pieces import (
     repeated,
     total,
 )
-from sympy_tensordiff.parsing.terms_of_text import (
+from sympy_tensordiff.parsing.text_terms import (
     COMPOSED,
     CONSTANTS,
     NAMES,
@@ -46,11 +45,12 @@ from sympy_tensordiff.parsing.terms_of_text import (
     refused,
     split,
 )
+from sympy_tensordiff.parsing.thesis import OF_MATRICES, RESERVED
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.hooks import rewritten
-from sympy_tensordiff.symbolic.integers import integers_by_use
+from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
@@ -60,8 +60,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import Recursion, free_symbols_in, nodes_in, trampoline
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)

@@ -1,21 +1,26 @@
-"""Expressions in the text language, as `parse` reads them: ``td.to_text``."""
+"""Expressions as text: in the text language, in index notation, as matrix formulas (``td.to_text``)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sympy import S
+from sympy import S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
 from sympy_tensordiff.parsing.api import parse
-from sympy_tensordiff.parsing.indexed.write import to_index_text
-from sympy_tensordiff.parsing.matrix.write import to_matrix_text
+from sympy_tensordiff.parsing.indexed.api import parse_indexed
+from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.pieces import piece_text
+from sympy_tensordiff.parsing.precedence import piece_text
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.named import in_full
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.to_indices import for_readers
 
 
 def to_text(expr: Any, language: str = "thesis") -> str:
@@ -140,3 +145,71 @@ def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> No
                         "says so has vanished, as a product by 0 does; leave it out of the input, or write one that "
                         "stays"
                     )
+
+
+def to_index_text(expr: Any) -> str:
+    """An expression in index notation, a parsed one as a definition with its declarations and arguments."""
+    expression, declared, arguments = parts_of(expr)
+    expression = for_readers(expression)
+    refuse_unprintable(expression, "index notation")
+    text = str(expression)
+    if not isinstance(expr, ParsedExpression):
+        return text
+    name = next(name for number in range(len(expr.tensors) + 1) if (name := f"f{number or ''}") not in expr.tensors)
+    whole = f"declare {declared}  {name} = {text} {arguments}"
+    try:
+        parse_indexed(whole)
+    except ParseError as error:
+        raise UnsupportedError(f"to_text: td.parse_indexed would not read the text: {error.message}") from None
+    return whole
+
+
+def parts_of(expr: Any) -> tuple[Any, str, str]:
+    """The expression, the declarations of its tensors, and its arguments as they end a text.
+
+    Without arguments it is an expression alone, of which no declarations are written.
+    """
+    if isinstance(expr, ParsedExpression):
+        arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
+        return expr.expression, ", ".join(map(_declaration, expr.tensors.values())), arguments
+    expression = as_expr(expr, "the argument of to_text")
+    return expression, ", ".join(map(_declaration, _tensors(expression).values())), ""
+
+
+def to_matrix_text(expr: Any) -> str:
+    """An expression as a formula, a parsed one with its declarations and arguments."""
+    is_parsed = isinstance(expr, ParsedExpression)
+    expression, declared, arguments = parts_of(expr)
+    declared = f"declare {declared} " * bool(declared)
+    refuse_unprintable(expression, "a matrix formula")
+    text = str(expression)
+    dotted = re.sub(r"(?<![*.])[*/](?![*])", r".\g<0>", text)
+    is_numpy = bool(re.search(r"@|\.T\b|\*\*", text))
+    reason = "it would be read as another expression"
+    for candidate in (text,) if is_numpy else (text, dotted):
+        try:
+            again = read_matrix(f"{declared}{candidate}{arguments}")
+        except ParseError as error:
+            reason = error.message
+            continue
+        # Where * is the product of matrices, what is read tells whether it was that of the entries.
+        is_same = again.expression == expression if candidate is not dotted and not is_numpy else True
+        if is_same and shape_of(again.expression) == shape_of(expression):
+            return f"{declared}{candidate}{arguments}" if is_parsed else candidate
+    raise UnsupportedError(
+        f'to_text: matrix formulas cannot say {expression}: {reason}; write it in index notation, with language="index"'
+    )
+
+
+def _tensors(expression: Any) -> dict[str, Any]:
+    """The tensors and the real symbols of an expression, by their names."""
+    symbols = sorted(expression.free_symbols, key=str)
+    sizes = {s for t in symbols if isinstance(t, TensorSymbol) for extent in t.shape for s in extent.free_symbols}
+    sizes |= {s for extent in getattr(expression, "shape", ()) for s in extent.free_symbols}
+    return {s.name: s for s in symbols if isinstance(s, TensorSymbol) or (isinstance(s, Symbol) and s not in sizes)}
+
+
+def _declaration(tensor: Any) -> str:
+    shape = getattr(tensor, "shape", ())
+    name = f"{'int ' * (getattr(tensor, 'dtype', float) is int)}{tensor.name}"
+    return f"{name}[{', '.join(map(str, shape))}]" if shape else name

@@ -21,7 +21,7 @@ from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, Unsuppor
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
-from sympy_tensordiff.symbolic.integers import integers_by_use
+from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 

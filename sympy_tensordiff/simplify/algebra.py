@@ -1,6 +1,6 @@
 """The last simplification of results over whole tensors: what a reader would write.
 
-Nothing is expanded, nothing grows: a pass whose result weighs more (`passes.size`) is dropped. The
+Nothing is expanded, nothing grows: a pass whose result weighs more (`rewriting.size`) is dropped. The
 result is the same after another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
@@ -40,8 +40,8 @@ from functools import partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
 from sympy_tensordiff.simplify.flattening import flattened
-from sympy_tensordiff.simplify.passes import size
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
+from sympy_tensordiff.simplify.rewriting import size
 
 MOST_ROUNDS = 20
 """One that changes nothing is the last."""
@@ -51,13 +51,7 @@ Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """The results of a derivative in the form that is kept; those without whole tensors as they are.
-
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    """
+    """The results of a derivative in the form that is kept; those without whole tensors as they are."""
     if not any(root.whole for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)

@@ -13,41 +13,42 @@ reads are never among them. Afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
+from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data, without_tied_data
+from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.implication import unimplied
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.clamps import decided_rows, hides
-from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
-from sympy_tensordiff.simplify.idle import without_idle_indices
-from sympy_tensordiff.simplify.joining import Joining
-from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
-from sympy_tensordiff.simplify.ranges import (
+from sympy_tensordiff.integer.rows import Rows, atoms_in, connected, linear, substitute_all
+from sympy_tensordiff.integer.values import (
     ZERO,
-    Facts,
     Single,
-    atoms,
     bound_rows,
     divided_value,
     exact_rows,
-    nest,
+    nest_in_some_order,
+    never_empty,
+    number_of_values,
     single_value,
     to_residues,
     without_exact_floors,
 )
-from sympy_tensordiff.simplify.roundings import settled
+from sympy_tensordiff.simplify.choices import Choices
+from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.guards import Joining, pair_opposites, pivot, with_equations
+from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
-    graph: Graph, nodes: Iterable[Node], facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
+    graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
     """The ``nodes`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
 
@@ -68,30 +69,13 @@ class _Tighten:
         self.choices = Choices(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.harmless = self.choices.does_no_harm
-        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
-        self.done: dict[tuple[Node, Facts], Node] = {}
+        self.done: dict[tuple[Node, Rows], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
-    def relevant(self, facts: Facts, variables: frozenset[int]) -> Facts:
-        """The facts that can say something about ``variables``: those linked to them by indices."""
-        linked = set(variables - self.sizes)
-        chosen: set[Row] = set()
-        grown = True
-        while grown:
-            grown = False
-            for row in facts:
-                if row not in chosen:
-                    atoms = row.form.atoms() - self.sizes
-                    if not atoms or not atoms.isdisjoint(linked):
-                        chosen.add(row)
-                        linked |= atoms
-                        grown = True
-        return tuple(row for row in facts if row in chosen)
-
-    def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.plain:
             return node
-        facts = self.relevant(facts, node.free)
+        facts = connected(facts, node.free, self.sizes)
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
@@ -103,25 +87,25 @@ class _Tighten:
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
             elif node.op == "read":
-                read = self.graph.map_own_forms((yield self.arguments(node, facts)), lambda form: settled(form, facts))
+                read: Node = yield self.arguments(node, facts)
+                if not linear(read.data):
+                    read = self.graph.map_own_forms(read, lambda form: gist(form, facts))
                 result = self.copied(node, read)
             elif node.op == "index":
-                result = self.graph.index(settled(node.data, facts))
+                result = self.graph.index(gist(node.data, facts))
             else:
                 result = yield self.arguments(node, facts)
             self.done[key] = result
         return self.done[key]
 
-    def arguments(self, node: Node, facts: Facts) -> Recursion[Node]:
-        args = []
-        for arg in node.args:
-            args.append((yield self.visit(arg, facts)))
+    def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
+        args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
-            united = self.joining.joined(args, facts)
+            united = Joining(self.graph, self.sizes).joined(args, facts)
             if united is not None:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
-            args = paired(self.graph, args, facts)
+            args = pair_opposites(self.graph, args, facts)
         return self.graph.with_args(node, args)
 
     def copied(self, node: Node, read: Node) -> Node:
@@ -134,15 +118,15 @@ class _Tighten:
             return read
         return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
 
-    def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
-        variables, rows, body = self.graph.inside(node, atoms(facts))
+    def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
+        variables, rows, body = self.graph.inside(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
-    def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
         """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms(facts))
+        variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, exact_rows(rows, facts), variables, facts)
@@ -166,8 +150,8 @@ class _Tighten:
         lost = not body.free.difference(new.free).isdisjoint(variables)
         return (yield self.visit(reduced, facts)) if lost else reduced
 
-    def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
-        rows, body = decided_rows(node.data, facts), node.args[0]
+    def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
+        rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
         rows = with_equations(without_common_data(rows), facts, self.sizes)
@@ -192,7 +176,7 @@ class _Tighten:
             body = self.graph.map_forms(body, lambda form: without_tied_data(form, tied))
         told = yield self.visit(body, facts + rows)
         if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
-            left = [row for row in told.data if not implied(row, facts + rows)]
+            left = unimplied(told.data, facts + rows)
             told = self.graph.guard(left, told.args[0])
         needed = yield self.needed(rows, told, facts)
         for row in needed if _scales_sums(self.graph, told) else ():
@@ -206,7 +190,7 @@ class _Tighten:
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
-    def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
+    def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
 
         Those stay without which data in the others are read outside.
@@ -215,21 +199,26 @@ class _Tighten:
         for row in rows:
             others = [other for other in kept if other is not row]
             known = (*facts, *others)
-            sure = (*facts, *apart(others)[0])
+            sure = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
             needed = any(not implied(need, sure) and implied(need, (*sure, row)) for need in inside)
             if row.kind == "ge" and not needed and (yield self.choices.is_idle(row, body, known)):
                 kept = others
         return tuple(kept)
 
-    def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms(facts))
+        variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.zero
-        rows = without_redundant(decided_rows(exact_rows(rows, facts), facts), facts)
+        is_linear = linear(rows)
+        if not is_linear:
+            rows = decide_clamps_of_rows(exact_rows(rows, facts), facts)
+        rows = without_redundant(rows, facts)
         own = frozenset(variables)
-        if hides(rows, own) or any(row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows):
+        if (not is_linear and hides(rows, own)) or any(
+            row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows
+        ):
             # Opposite inequalities have met in an equation.
             solved = summation(graph, variables, rows, body)
             if solved is not node:
@@ -264,7 +253,7 @@ class _Tighten:
         return again
 
     def without_single(
-        self, node: Node, variables: Sequence[int], rows: Facts, body: Node, single: Single | None
+        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: Single | None
     ) -> Node | None:
         """The sum with the value of a variable that has a single one in its place.
 
@@ -274,13 +263,13 @@ class _Tighten:
             return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
-        rows = tuple([row.substitute(mapping) for row in (*rows, *guards)])
+        rows = substitute_all((*rows, *guards), mapping)
         # What follows from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
-    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
+    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Rows) -> Node:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
@@ -294,13 +283,15 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
     )
 
 
-def _settled(limit: Bounds, facts: Facts) -> Bounds:
+def _settled(limit: Bounds, facts: Rows) -> Bounds:
     """The range of a variable without the quotients by sizes whose value the facts tell."""
-    sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
+    if linear([form for side in limit[1:] for form, _ in side]):
+        return limit
+    sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
     return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))
 
 
-def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
+def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
     """Why an equation over the variables of a sum has no solution here."""
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
@@ -308,3 +299,74 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
         f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number up "
         f"to {CASES_LIMIT} as the stride, as in x[Mod(3*i, M)], or add such an index, as in x[M*i + j] with 0 <= j < M"
     )
+
+
+def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Rows) -> tuple[tuple[Bounds, ...], Rows]:
+    """Triangular bounds of the variables in a good order, and the rows that hold none of them.
+
+    Raises
+    ------
+    LoopBoundError
+        Where none express the rows; under the names that the variables have.
+    """
+    try:
+        return nest_in_some_order(rows, variables, facts)
+    except LoopBoundError as error:
+        raise error.named(lambda part: _named(graph, part)) from None
+
+
+def _named(graph: Graph, part: Any) -> str:
+    """A variable or a row in words; two variables of one name are told apart."""
+    if not isinstance(part, Row):
+        return str(graph.names[part])
+    names: dict[Variable, str] = {}
+    for v in sorted(part.form.atoms()):
+        names[v] = unlike(graph.names[v], set(names.values()))
+    form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
+    return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
+
+
+def without_idle_indices(
+    graph: Graph,
+    op: str,
+    limits: Sequence[Bounds],
+    body: Node,
+    facts: Rows,
+    harmless: Callable[[Node, Rows], bool],
+) -> tuple[tuple[Bounds, ...], Node]:
+    """The ranges, outermost first, of the indices that the body or another range depends on, and the body.
+
+    A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
+    that value as their greatest and least one, where there is one: over an empty range that is infinite.
+    All values count where the greatest ones share a derivative: as often each, or the index stays.
+
+    Parameters
+    ----------
+    graph : Graph
+    op : str
+    limits : sequence of Bounds
+    body : Node
+    facts : rows
+    harmless : callable
+        Whether a node may be evaluated where it was not before, given what is known there.
+    """
+    kept = tuple(limits)
+    own = [limit.variable for limit in limits]
+    for limit in reversed(limits):
+        place = kept.index(limit)
+        before, behind = kept[:place], kept[place + 1 :]
+        if limit.variable in body.free or any(limit.variable in row.form.atoms() for row in bound_rows(behind)):
+            continue
+        known = (*facts, *bound_rows(before))
+        filled = never_empty([limit], known)
+        count = number_of_values(limit)
+        if op == "prod":
+            if count is None or not (filled or implied(Row("ge", count), known)):
+                continue
+            if not (filled or harmless(body, (*known, *bound_rows(behind)))):
+                continue
+            body = graph.pow(body, graph.index(count))
+        elif not filled or count is None or not count.atoms().isdisjoint(own):
+            continue
+        kept = (*before, *behind)
+    return kept, body

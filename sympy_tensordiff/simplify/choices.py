@@ -1,18 +1,18 @@
-"""What nodes read, where they are 0, and whether they are numbers wherever they are evaluated."""
+"""What nodes read, where they are 0, which cases they have, and whether they are numbers where they are evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from sympy_tensordiff.graph.interning import is_total
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, replace
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-
-Facts = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
@@ -23,11 +23,11 @@ class Choices:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.zero: dict[tuple[Node, Row, Facts], bool] = {}
-        self.harmless: dict[tuple[Node, Row | None, Facts], bool] = {}
+        self.zero: dict[tuple[Node, Row, Rows], bool] = {}
+        self.harmless: dict[tuple[Node, Row | None, Rows], bool] = {}
         self.reads: dict[Node, dict[Node, None]] = {}
 
-    def is_harmless(self, node: Node, facts: Facts, row: Row | None = None) -> Recursion[bool]:
+    def is_harmless(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside.
 
         With a ``row``: where that does not hold, so that nothing behind guards and in empty ranges is evaluated.
@@ -57,15 +57,15 @@ class Choices:
             self.harmless[key] = found
         return self.harmless[key]
 
-    def does_no_harm(self, node: Node, facts: Facts) -> bool:
+    def does_no_harm(self, node: Node, facts: Rows) -> bool:
         """As `is_harmless`, for those who do not recurse over the graph themselves."""
         return trampoline(self.is_harmless(node, facts))
 
-    def inside(self, node: Node, facts: Facts) -> tuple[tuple[int, ...], Facts, Node]:
+    def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
         """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
-        variables, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+        variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def needed_by(self, node: Node) -> Iterator[Row]:
@@ -82,12 +82,12 @@ class Choices:
         for read in self.reads[node]:
             yield from number_at(self.graph, read)
 
-    def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
+    def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
         """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
         harmless: bool = yield self.is_harmless(node, facts, row)
         return harmless and bool((yield self.needs(node, row, facts)))
 
-    def needs(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+    def needs(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
         """Whether ``node`` is 0 wherever the facts and not ``row`` hold."""
         if node.plain:
             return node is self.graph.zero
@@ -105,7 +105,7 @@ class Choices:
             self.zero[key] = found
         return self.zero[key]
 
-    def parts_need(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+    def parts_need(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
         """The same for a product, of which one factor has to be 0, and for an addition or a choice between values."""
         every = node.op != "mul"
         for part in node.args[node.op == "select" :]:
@@ -135,7 +135,7 @@ def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
     return node.op == "guard"
 
 
-def is_reciprocal(node: Node, facts: Facts) -> bool:
+def is_reciprocal(node: Node, facts: Rows) -> bool:
     """Whether a node is a power of an integer that is known to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
@@ -147,38 +147,36 @@ def is_power(node: Node) -> bool:
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
 
-def inside_shape(graph: Graph, node: Node) -> Facts:
+def inside_shape(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
     if node.op not in ("read", "index"):
         return ()
-    found = graph.inside_data(node.data if node.op == "read" else (node.data,))
-    for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
-        found += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(found)
+    data = graph.inside_data(node.data if node.op == "read" else (node.data,)) if graph.integers else ()
+    return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 
-def number_at(graph: Graph, node: Node) -> Facts:
+def number_at(graph: Graph, node: Node) -> Rows:
     """The rows that say that a read or an integer is a number: inside of its shape, and divided by what is positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    return (*inside_shape(graph, node), *divisible(forms))
+    return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
 
 
-def divisible(forms: Iterable[Affine]) -> Facts:
+def divisible(forms: Iterable[Affine]) -> Rows:
     """The rows that say that what forms divide by is positive."""
-    return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
+    return positive_rows(divided_by(forms))
 
 
-def tested_data(graph: Graph, variables: Sequence[int], rows: Facts, facts: Facts) -> Iterator[tuple[Node, Facts]]:
+def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
     """The data in the rows of a range or a guard, as indices; each with what holds where they are read.
 
     The rows of a range are read where the loops around it run, those of a guard where the others hold.
     """
     for row in rows if graph.integers else ():
         for entry in data_entries([row.form]):
-            yield graph.index(Affine.variable(entry)), (*facts, *beside(row, rows, variables, entry))
+            yield graph.index(Affine.variable(entry)), (*facts, *context_of(row, rows, variables, entry))
 
 
-def beside(row: Row, rows: Facts, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
+def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
     """The other rows of a range or a guard that hold where one of them is read; those that read an entry too aside."""
     place = {v: n for n, v in enumerate(variables)}
 
@@ -187,3 +185,49 @@ def beside(row: Row, rows: Facts, variables: Sequence[int], entry: DataEntry | N
 
     around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
     return (other for other in around if entry is None or entry not in data_entries([other.form]))
+
+
+MOST_CASES = 8
+"""Values that are chosen among more stay whole."""
+
+
+def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
+    """The cases of a value, which exclude each other and leave nothing out; the guards in them hold or are gone.
+
+    Guards inside of binders are theirs.
+    """
+    found: list[tuple[Rows, Node]] = []
+    waiting: list[tuple[Rows, Node]] = [((), value)]
+    while waiting:
+        rows, case = waiting.pop()
+        guard = _outermost_guard(case)
+        if guard is None:
+            found.append((rows, case))
+            continue
+        parts = [((*rows, *guard.data), replace(graph, case, {guard: guard.args[0]}))]
+        elsewhere = replace(graph, case, {guard: graph.zero})
+        parts += [((*rows, *piece), elsewhere) for piece in _outside(guard.data)]
+        waiting += [part for part in reversed(parts) if not is_empty(part[0])]
+        if len(found) + len(waiting) > MOST_CASES:
+            return [((), value)]
+    return found
+
+
+def _outermost_guard(node: Node) -> Node | None:
+    waiting, seen = [node], {node}
+    for part in waiting:
+        if part.op == "guard":
+            return part
+        new = [arg for arg in part.args if arg not in seen and not arg.plain] if part.op not in BINDERS else []
+        seen.update(new)
+        waiting += new
+    return None
+
+
+def _outside(rows: Rows) -> list[Rows]:
+    """Where the rows do not all hold, in pieces that exclude each other."""
+    pieces: list[Rows] = []
+    for n, row in enumerate(rows):
+        opposites = [Row("ge", row.form - 1), Row("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
+        pieces += [(*rows[:n], opposite) for opposite in opposites]
+    return pieces

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
+from sympy_tensordiff.integer.clamps import cases_of_clamps
+from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.clamps import cases_of_clamps
-from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
-from sympy_tensordiff.simplify.solving import solve_equations
+from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
+from sympy_tensordiff.integer.solving import residues, solve_equations
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -42,9 +42,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         rows, body = (*rows, *body.data), body.args[0]
     if body is graph.zero:
         return body
+    rows = tuple(rows)
     terms = terms_with_guards(graph, frozenset(variables), body)
     if terms is not None:
-        rows = tuple(rows)
         return graph.add([summation(graph, variables, rows, term) for term in terms])
     waiting = _waiting_factor(body, frozenset(variables))
     if waiting is not None:
@@ -52,8 +52,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
         more, more_rows, inside = graph.open(waiting)
         return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
-    rows = tuple(rows)
-    classes = residues(frozenset(variables), rows)
+    classes = None if linear(rows) else residues(frozenset(variables), rows)
     if classes is not None:
         return graph.add([summation(graph, variables, case, body) for case in classes])
     solution = solve_equations(graph, variables, rows)
@@ -63,7 +62,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
-    clamped = cases_of_clamps(graph, frozenset(kept), rows)
+    clamped = None if linear(rows) else cases_of_clamps(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)
@@ -74,17 +73,16 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
     """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
-    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
-    outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
-    tests = _tests(graph, inner, kept)
+    outer, inner = partition(rows, kept)
+    tests = _tests(graph, inner, kept) if graph.integers else []
     if tests:
         # What selects data that are tested alone runs over the shape of the data.
-        inner = [*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept)]
+        inner = (*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept))
         body = graph.guard(tests, body)
     factor, body = graph.split_coefficient(body)
     if body.op == "sum" and not body.free.isdisjoint(kept):
         more, more_rows, body = graph.open(body)
-        kept, inner = [*kept, *more], [*inner, *more_rows]
+        kept, inner = [*kept, *more], (*inner, *more_rows)
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
 
 
@@ -94,7 +92,7 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
     These would be read before the test that they are inside; whether they are is another pass's question.
     """
     found = tested(rows, variables)
-    plain, data = apart(rows)
+    plain, data = partition_data(rows)
     for row in data:
         if row not in found and not selected_in(row.form).isdisjoint(variables):
             sure = all(implied(inside, plain) for inside in graph.inside_data([row.form]))
@@ -137,6 +135,8 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     Tests of data have to stay.
     """
     tied = frozenset(variables)
+    if body.plain:
+        return False
     if body.op == "guard":
         tests = _tests(graph, (*rows, *body.data), variables)
         # An equation with an index that selects no data in it is solved, whatever other indices select.
@@ -145,3 +145,91 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     if terms_with_guards(graph, tied, body) is not None:
         return True
     return cases_of_nested_inequality(graph, tied, body) is not None
+
+
+NESTED_LIMIT = 4
+"""Each equation inside of a function triples the sums; with more of them the equations stay."""
+
+SPLIT_LIMIT = 2
+"""Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
+
+
+def ties(node: Node, variables: frozenset[int]) -> bool:
+    """Whether a guard, or one right behind it, ties variables, or an equation that a sum could not solve."""
+    rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
+    if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
+        return True
+    inner = node.args[0] if node.op == "guard" else None
+    terms = () if inner is None else inner.args if inner.op == "add" else (inner,)
+    return any(term.op == "guard" and ties(term, variables) for term in terms)
+
+
+def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
+    if body.plain:
+        return None
+    if body.op == "add" and any(ties(term, variables) for term in body.args):
+        plain = [term for term in body.args if not ties(term, variables)]
+        return [*(term for term in body.args if ties(term, variables)), graph.add(plain)]
+    if body.op == "mul":
+        for n, factor in enumerate(body.args):
+            if factor.op == "add" and any(ties(term, variables) for term in factor.args):
+                others = body.args[:n] + body.args[n + 1 :]
+                terms = terms_with_guards(graph, variables, factor) or []
+                return [graph.mul((*others, term)) for term in terms]
+    return _cases_of_nested_equation(graph, variables, body)
+
+
+def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """``f(delta)`` where the equation of the delta holds, below it and above it; None without such a delta."""
+    guards, rows = _nested_rows(variables, body)
+    equations = [row for row in rows if row.kind == "eq"]
+    if not equations or len(equations) > NESTED_LIMIT:
+        return None
+    row = equations[0]
+    elsewhere = _decided(graph, body, guards, {row: False})
+    return [
+        graph.guard([row], _decided(graph, body, guards, {row: True})),
+        graph.guard([Row("ge", row.form - 1)], elsewhere),
+        graph.guard([Row("ge", -row.form - 1)], elsewhere),
+    ]
+
+
+def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    if body.plain:
+        return None
+    guards, rows = _nested_rows(variables, body)
+    opposites: dict[Row, Row] = {}
+    for row in rows:
+        opposite = normalise(row.negation()) if row.kind != "eq" and row not in opposites.values() else None
+        if isinstance(opposite, Row):
+            opposites[row] = opposite
+    if not 0 < len(opposites) <= SPLIT_LIMIT:
+        return None
+    row, opposite = next(iter(opposites.items()))
+    return [
+        graph.guard([row], _decided(graph, body, guards, {row: True, opposite: False})),
+        graph.guard([opposite], _decided(graph, body, guards, {row: False, opposite: True})),
+    ]
+
+
+def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
+    """The guards inside of the functions in a body without sums, and their rows over the variables."""
+    if body.height:
+        return (), ()
+    guards = [node for node in reachable(body) if node.op == "guard"]
+    rows = dict.fromkeys(row for node in guards for row in node.data)
+    apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
+    return guards, partition(apart, variables)[1]
+
+
+def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
+    """The body where it is known of some rows of the guards inside whether they hold."""
+    new: dict[Node, Node] = {}
+    for node in guards:  # inner ones first: guards may stand inside of others
+        if not known.keys().isdisjoint(node.data):
+            inner = replace(graph, node.args[0], new)
+            fails = any(known.get(row) is False for row in node.data)
+            new[node] = graph.zero if fails else graph.guard((r for r in node.data if r not in known), inner)
+    return replace(graph, body, new)

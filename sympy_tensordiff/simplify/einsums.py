@@ -1,13 +1,21 @@
-"""Results in index notation that are einsums, in derivatives of whole tensors: as products of whole tensors."""
+"""From index notation to einsums, where that is no longer, and from einsums of sparse tensors to entries.
+
+``Sum_k A[i, k] E[k]`` with ``E[k] = [k == p]`` is ``A[i, p]``: entry by entry, the deltas of tensors that are mostly
+zeros take the sums away (`without_sparse_operands`). Such tensors are the cotangents of entries and the directions of
+derivatives by entries; banded matrices that a user writes are others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.passes import counted
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.rewriting import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
@@ -78,3 +86,62 @@ def _in_order(graph: Graph, node: Node) -> Node:
     named = dict(zip(labels, axes, strict=True))
     ordered = graph.comprehension([named[label] for label in output], node.shape, body)
     return graph.ein(node.data.coefficient, [(ordered, output)], output)
+
+
+def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with each einsum that takes a sparse tensor as what is left of it entry by entry."""
+    if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
+        return list(roots)
+    done: dict[Node, Node] = {}
+    return [trampoline(_rewritten(graph, root, done)) for root in roots]
+
+
+def _takes_sparse(graph: Graph, node: Node) -> bool:
+    return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
+
+
+def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[Node]:
+    """From the outside in: what is bound is opened before anything inside changes its height."""
+    if node in done or not node.whole:
+        return done.get(node, node)
+    if node.op in BINDERS:
+        variables, rows, opened = graph.open(node)
+        body: Node = yield _rewritten(graph, opened, done)
+        if node.op in RANGED:
+            result = graph.reduce(node.op, variables, rows, body)
+        else:
+            result = graph.comprehension(variables, node.data, body)
+    else:
+        args = yield from in_turn(_rewritten(graph, arg, done) for arg in node.args)
+        result = graph.with_args(node, args)
+        if _takes_sparse(graph, result):
+            result = _by_entries(graph, result)
+    done[node] = result
+    return result
+
+
+def _is_sparse(graph: Graph, node: Node) -> bool:
+    """Whether an equation decides on one of the indices of a tensor given entry by entry."""
+    if node.op != "comprehension" or node.args[0].op != "guard":
+        return False
+    variables, _, body = graph.inside(node, ())
+    return any(row.kind == "eq" and not row.form.atoms().isdisjoint(variables) for row in body.data)
+
+
+def _by_entries(graph: Graph, node: Node) -> Node:
+    """An einsum as a comprehension of sums without deltas."""
+    _, inputs, output, extents = node.data
+    variables = [graph.fresh("ijklmn"[label % 6]) for label in range(len(extents))]
+    forms = [Affine.variable(v) for v in variables]
+    factors = []
+    for arg, labels in zip(node.args, inputs, strict=True):
+        index = [forms[label] for label in labels]
+        if arg.op == "comprehension" and _is_sparse(graph, arg):
+            own, _, body = graph.open(arg)
+            factors.append(graph.substitute(body, dict(zip(own, index, strict=True))))
+        else:
+            factors.append(graph.read(arg, index))
+    summed = [label for label in range(len(extents)) if label not in output]
+    over = [variables[label] for label in summed]
+    entry = summation(graph, over, ranges(over, [extents[label] for label in summed]), graph.mul(factors))
+    return tensor_of(graph, [variables[label] for label in output], node.shape, entry)

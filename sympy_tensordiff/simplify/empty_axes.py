@@ -12,6 +12,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.graph.nodes import RANGED, REDUCTIONS, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polyhedron import is_empty
+from sympy_tensordiff.integer.rows import substitute_all
 
 EMPTY = Affine()
 """The extent of an axis without entries."""
@@ -58,7 +59,7 @@ class _AtSizes:
     def made(self, node: Node, args: tuple[Node, ...]) -> Node:
         """The node over arguments that are made already."""
         graph = self.graph
-        shape = tuple([extent.substitute(self.sizes) for extent in node.shape])
+        shape = substitute_all(node.shape, self.sizes)
         if node.op == "tensor":
             return graph.tensor(node.data[0], shape, is_integer=graph.integers.get(node.data[0]) is node)
         if EMPTY in shape:
@@ -71,7 +72,7 @@ class _AtSizes:
                 return graph.rebind(node, args[0], self.sizes)
             case "ein":
                 coefficient, inputs, output, extents = node.data
-                lengths = [extent.substitute(self.sizes) for extent in extents]
+                lengths = substitute_all(extents, self.sizes)
                 factor = 0 if EMPTY in lengths else coefficient
                 return graph.ein(factor, zip(args, inputs, strict=True), output, dict(enumerate(lengths)))
             case "cof" if EMPTY in args[0].shape:
@@ -85,7 +86,7 @@ class _AtSizes:
     def reduced(self, node: Node, body: Node) -> Node:
         """A sum, a product or an extremum."""
         graph = self.graph
-        rows = tuple([row.substitute(self.sizes) for row in node.data])
+        rows = substitute_all(node.data, self.sizes)
         if is_empty(rows, ()):
             if node.op in ("sum", "prod"):
                 return graph.zero if node.op == "sum" else graph.one

@@ -1,39 +1,49 @@
-"""What an expression takes for granted: positive extents, and reads that stay inside their shapes.
+"""What an expression takes for granted: positive extents and divisors, reads inside of their shapes, ranges of data.
 
 Only reads that happen unconditionally count: those behind guards and conditions on values do not,
 and those inside a sum only where the sum is provably not empty.
+
+What an index is divided by, ``D`` in ``floor(i/D)`` and ``Mod(i, D)``, has to be positive. A size that is no extent is
+positive where its symbol is declared so. A divisor that can be 0 and not negative, as ``2*n - 2`` for an extent ``n``,
+leaves no value where it is 0: there is nothing to differentiate, and sizes that make it positive are taken for granted.
+Where conditions or ranges already see to that, nothing is.
+
+The range of a tensor of integers is what is declared of it, or the axis that all of its entries select from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, ranges, reachable
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.extrema import parts_in, separated
-from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.extrema import parts_in, split_clamps
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
+from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
-
-Facts = tuple[Row, ...]
 
 
 def extents_of(nodes: Sequence[Node]) -> list[Affine]:
     """The extents of all tensors and comprehensions below ``nodes``."""
     found: dict[Affine, None] = {}
-    for root in nodes:
-        for node in reachable(root):
-            found.update(dict.fromkeys(node.shape))
+    for node in reachable(*nodes):
+        found.update(dict.fromkeys(node.shape))
     return list(found)
 
 
 def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     """The free variables in the extents of all tensors and comprehensions: no index takes their place."""
-    return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
+    return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
+def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
     Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
@@ -49,51 +59,47 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
             # One with a maximum is two cases, of which every question would be asked.
-            if not parts_in((row.form,)):
+            if linear((row,)) or not parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
 
-def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Facts:
+def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
     extents = extents_of([*roots, *graph.integers.values()])
-    sizes = [*extents, *map(Affine.variable, factors_in(extents))]
+    sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_in(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
-    return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes if size.terms))) or ()
+    return normalise_rows((*graph.granted, *positive_rows([size for size in sizes if size.terms]))) or ()
 
 
-Seen = set[tuple[Node, Facts]]
+Seen = set[tuple[Node, Rows]]
 """Nodes with the ranges around them that have been looked into."""
 
 
-def unconditional_reads(
-    graph: Graph,
-    root: Node,
-    known: Facts,
-    seen: Seen | None = None,
-    most: int | None = None,
-) -> Facts:
+def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
     They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
-    been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
+    been ``seen`` for another expression is left out.
     """
     found: list[Row] = []
-    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen, most):
+    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen):
         for row in inside_shape(graph, node):
             extreme = at_extreme(row, bound, context)
             if extreme is not None:
                 found.append(extreme)
-    parts = [part for row in found for part in separated(row, row.form.atoms())]
-    return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
+    if not linear(found):
+        parts = [part for row in found for part in split_clamps(row, row.form.atoms())]
+        found = [row for row in parts if linear((row,)) or not implied(row, ())]
+    return normalise_rows(found) or ()
 
 
 def unconditional_parts(
-    graph: Graph, root: Node, known: Facts, seen: Seen, most: int | None = None
-) -> Iterator[tuple[Node, Facts, tuple[int, ...]]]:
+    graph: Graph, root: Node, known: Rows, seen: Seen
+) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """What an expression computes unconditionally, with the ranges around it and their variables, innermost first."""
-    stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
-    while stack and (most is None or len(seen) < most):
+    stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
+    while stack:
         node, context, bound = stack.pop()
         if node.free.isdisjoint(bound):  # what is around does not matter inside
             context, bound = (), ()
@@ -102,7 +108,7 @@ def unconditional_parts(
         seen.add((node, context))
         if node.op in BINDERS:
             variables, rows, body = graph.inside(node, bound)
-            if node.op in RANGED and not _nonempty(rows, variables, (*known, *context)):
+            if node.op in RANGED and not is_nonempty(rows, variables, (*known, *context)):
                 seen.discard((node, context))  # another expression may know more
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
@@ -111,48 +117,140 @@ def unconditional_parts(
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
 
 
-def limits_of(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
-    """The unit-coefficient lower and upper bounds of a variable."""
-    lows, highs = [], []
-    for row in rows:
-        c = row.form.coefficient(variable)
-        if c == 1:
-            lows.append(Affine({variable: 1}) - row.form)
-        elif c == -1:
-            highs.append(row.form + Affine({variable: 1}))
-    return lows, highs
+def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
+    """Refuse an index that is divided by a form that may be negative; grant that one that may be 0 is positive.
 
+    What a read at such a quotient says is known only where its divisor is positive.
 
-def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
-    """Whether a sum over simple ranges provably has a point: each range, given those around it."""
-    open_variables = set(variables)
-    while open_variables:
-        for v in sorted(open_variables):
-            others = open_variables - {v}
-            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
-            lows, highs = limits_of(v, own)
-            if lows and highs and len(lows) + len(highs) == len(own):
-                around = [row for row in rows if row.form.atoms().isdisjoint(open_variables)]
-                if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
-                    open_variables.remove(v)
-                    break
-        else:
-            return False
-    return True
-
-
-def at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
-    """The row where it is hardest to meet, so that it holds for the sizes alone.
-
-    ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
+    Raises
+    ------
+    UnsupportedError
+        If nothing tells that a divisor is not negative.
     """
-    form = row.form
-    for v in bound:
-        c = form.coefficient(v)
-        if c == 0:
+    # That something is divided by it is no reason for a divisor to be positive.
+    facts = tuple(row for row in input_facts(graph, roots) if not divided_by([row.form])) if divisors else ()
+    for divisor in sorted(divisors):
+        positive = Row("ge", divisor - 1)
+        if implied(positive, facts):
             continue
-        candidates = limits_of(v, context)[0 if c > 0 else 1]
-        if len(candidates) != 1:
-            return None
-        form = form.substitute({v: candidates[0]})
-    return None if form.atoms() & frozenset(bound) else Row("ge", form)
+        if not implied(Row("ge", divisor), facts):
+            shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
+            is_symbol = len(divisor.terms) == 1 and not divisor.constant
+            way_out = "" if is_symbol else f"; give {shown} a name of its own, and write the extents with it"
+            raise UnsupportedError(
+                f"an index is divided by {shown}, which is not known to be positive: it must be an extent of a tensor, "
+                "or made of such extents and of symbols that are declared so, Symbol('m', integer=True, positive=True)"
+                + way_out
+            )
+        if not all(implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
+            graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
+
+
+def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
+    """The conditions and ranges without quotients by sizes around each place where a form is divided by ``divisor``."""
+    found: dict[Rows, None] = {}
+    seen: set[tuple[Node, Rows]] = set()
+    stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
+    while stack:
+        node, around = stack.pop()
+        if (node, around) in seen:
+            continue
+        seen.add((node, around))
+        rows: Rows = node.data if node.op == "guard" else ()
+        body = node.args
+        if node.op in BINDERS:
+            _, rows, inside = graph.open(node)
+            body = (inside,)
+        plain = tuple(row for row in rows if not divided_by([row.form]))
+        if divisor in divided_by(_forms(node, rows)):
+            conditions = (*around, *(plain if node.op == "guard" else ()))
+            found[conditions] = None
+        stack += [(arg, (*around, *plain)) for arg in body]
+    return list(found)
+
+
+def divides_by_none(body: Node, mapping: Substitution) -> bool:
+    """Whether nothing in a body is divided by a number below 1 where variables have the values of ``mapping``."""
+    forms = [
+        form
+        for node in reachable(body)
+        for form in _forms(node, node.data if node.op in RANGED or node.op == "guard" else ())
+    ]
+    new = (divisor.substitute(mapping) for divisor in divided_by(forms))
+    return all(not divisor.is_constant or divisor.constant >= 1 for divisor in new)
+
+
+def _forms(node: Node, rows: Rows) -> list[Affine]:
+    """The index forms of a node itself."""
+    own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
+    return [*own, *node.shape, *(row.form for row in rows)]
+
+
+Selection = tuple[Node, int]
+"""A read, and the axis that data select from."""
+
+
+def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
+    """The nodes of expressions, in which data without a declared range have that of the axis that they select from."""
+    nodes = [reader.read(expr) for expr in exprs]
+    found = implied_ranges(reader.graph, nodes)
+    if not found:
+        return nodes
+    reader.declare(found)
+    return [reader.read(expr) for expr in exprs]
+
+
+def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
+    """For tensors of integers without a declared range, a read in which all entries select from the shortest axis.
+
+    The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
+    any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
+    """
+    names = graph.integers.keys() - graph.below.keys()
+    names -= _partly_selected(roots) if names else set()
+    if not names:
+        return {}
+    facts = positive_sizes(graph, roots)
+    found: dict[str, dict[Affine, Selection]] = {}
+    for entry, read, axis in _selections(graph, roots, facts):
+        if entry.tensor in names:
+            found.setdefault(entry.tensor, {}).setdefault(read.args[0].shape[axis], (read, axis))
+    return {
+        name: selection
+        for name, selections in found.items()
+        for extent, selection in selections.items()
+        if all(implied(Row("ge", other - extent), facts) for other in selections)
+    }
+
+
+def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[DataEntry, Node, int]]:
+    """The unconditional reads in which each entry of a tensor in turn is the index of an axis."""
+    seen: Seen = set()
+    for root in roots:
+        for node, context, _ in unconditional_parts(graph, root, facts, seen):
+            for axis, form in enumerate(node.data) if node.op == "read" else ():
+                entry = form.terms[0][0] if form.terms else None
+                if isinstance(entry, DataEntry) and form == Affine.variable(entry) and _is_each(entry, graph, context):
+                    yield entry, node, axis
+
+
+def _partly_selected(roots: Sequence[Node]) -> set[str]:
+    """The tensors of integers that select what tensors hold of which not all entries need be computed."""
+    parts = reachable(*roots)
+    inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
+    forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]
+    return {entry.tensor for entry in data_entries(forms)}
+
+
+def _takes_diagonals(node: Node) -> bool:
+    return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
+
+
+def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
+    """Whether an entry is each of its tensor in turn: its indices are variables that run over the axes, freely."""
+    shape = graph.integers[entry.tensor].shape
+    variables = [v for form in entry.index for v, _ in form.terms]
+    whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]
+    around = set(partition(context, variables)[1])
+    indices = tuple(map(Affine.variable, variables))
+    return entry.index == indices and len(set(variables)) == len(shape) and around == set(whole)

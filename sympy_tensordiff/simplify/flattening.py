@@ -9,8 +9,8 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.patterns import Operand
-from sympy_tensordiff.simplify.passes import Uses, behind, counted
 from sympy_tensordiff.simplify.products import inner_parts
+from sympy_tensordiff.simplify.rewriting import Uses, behind, counted
 
 MOST_LABELS = 40
 """Subscripts have 52 letters."""

@@ -1,28 +1,41 @@
-"""The rows of guards: without redundant ones, with equations where inequalities meet, and what these determine."""
+"""The rows of guards, and guards of equal bodies as one, where the points of both together are those of fewer rows.
+
+``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows
+of the union are those of each guard that hold at all points of the other. They are the union if
+nothing lies between: no integer point that fulfils them violates a row of both. That is decided
+against what is known of the indices, and where it cannot be decided the guards stay apart.
+
+The body of a guard with an equation is written in fewer indices. It is the same body where that of
+the other guard, with the equation put in, is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import data_terms
-from sympy_tensordiff.integer.polyhedron import implied, without_redundant
+from sympy_tensordiff.integer.polyhedron import implied, is_empty, without_redundant
+from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.simplify.ranges import Facts, atoms, single_value
+from sympy_tensordiff.integer.values import single_value
+from sympy_tensordiff.simplify.facts import divides_by_none
 
 
-def with_equations(rows: Sequence[Row], facts: Facts, sizes: frozenset[int]) -> Facts:
+def with_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
     """The rows without redundant ones; those that leave an index a single value as equations."""
     rows = without_redundant(rows, facts)
-    for v in sorted(atoms(rows) - sizes):
+    for v in sorted(atoms_in(rows) - sizes):
         single = single_value([v], rows)
         if single is not None:
             rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
     return tuple(_as_equation(row, (*facts, *rows), sizes) for row in rows)
 
 
-def _as_equation(row: Row, known: Facts, sizes: frozenset[int]) -> Row:
+def _as_equation(row: Row, known: Rows, sizes: frozenset[int]) -> Row:
     """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and implied(Row("ge", -row.form), known)
     return Row("eq", row.form) if meets else row
@@ -51,7 +64,7 @@ def _newest(term: tuple[Variable, int]) -> int:
     )
 
 
-def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
+def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
     """The indices that equations among ``rows`` determine, as forms of the others."""
     mapping: dict[Variable, Affine] = {}
     while (found := pivot(rows, sizes)) is not None:
@@ -61,13 +74,13 @@ def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
     return mapping
 
 
-def paired(graph: Graph, terms: list[Node], facts: Facts) -> list[Node]:
+def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
     """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
     guards = {term.data for term in terms if term.op == "guard"}
     return [_beside(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
 
 
-def _beside(graph: Graph, term: Node, guards: set[Facts], facts: Facts) -> Node:
+def _beside(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():
@@ -75,3 +88,114 @@ def _beside(graph: Graph, term: Node, guards: set[Facts], facts: Facts) -> Node:
             if above in guards and implied(Row("ge", form), (*facts, *rest)):
                 return graph.guard((*rest, Row("ge", -form)), term.args[0])
     return term
+
+
+LONGEST = 32
+"""Additions with more parts under guards are left as they are: each part is compared with all others."""
+
+
+class Part(NamedTuple):
+    """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where they stand."""
+
+    rows: Rows
+    body: Node
+    place: int
+    summand: Node
+
+
+class Joining:
+    """Additions of guards; ``sizes`` are never bound."""
+
+    def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
+        self.graph = graph
+        self.sizes = sizes
+
+    def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
+        """The terms of an addition with two guards as one; None where no two of them can be one."""
+        # One term may stand here twice, and then counts twice: parts know the place of their term.
+        parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
+        for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
+            body = self.common_body(*pair)
+            rows = union(pair[0].rows, pair[1].rows, facts) if body is not None else None
+            if body is None or rows is None:
+                continue
+            new = [self.graph.guard(rows, body)]
+            both = (*pair[0].rows, *pair[1].rows)
+            if not is_empty(both, facts):
+                # Where they overlap the body counts twice.
+                both = with_equations(both, facts, self.sizes)
+                if len(with_equations(rows, facts, self.sizes)) + len(both) >= len(pair[0].rows) + len(pair[1].rows):
+                    continue
+                new.append(self.graph.guard(both, body))
+            left = [self.without(term, [p for p in pair if p.place == place]) for place, term in enumerate(terms)]
+            return [*left, *new]
+        return None
+
+    def parts(self, term: Node, place: int) -> list[Part]:
+        """The summands of the body of a guard, apart."""
+        number, core = self.graph.split_coefficient(term.args[0])
+        parts = []
+        for summand in core.args if core.op == "add" else (core,):
+            rows, body = (summand.data, summand.args[0]) if summand.op == "guard" else ((), summand)
+            parts.append(Part((*term.data, *rows), self.graph.scale(number, body), place, summand))
+        return parts
+
+    def without(self, term: Node, parts: Sequence[Part]) -> Node:
+        """A guard without some of its summands; another term as it is."""
+        if not parts:
+            return term
+        gone = {part.summand for part in parts}
+        number, core = self.graph.split_coefficient(term.args[0])
+        left = [summand for summand in (core.args if core.op == "add" else (core,)) if summand not in gone]
+        return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
+
+    def common_body(self, one: Part, two: Part) -> Node | None:
+        """What both parts are, each under its rows."""
+        if one.body is two.body:
+            return one.body
+        for general, special in ((one, two), (two, one)):
+            mapping = solved(special.rows, self.sizes)
+            if not mapping or not divides_by_none(general.body, mapping):
+                continue
+            same = self.graph.substitute(general.body, mapping) is special.body
+            # ``1 + p*log(x[p])`` is 1 at ``p == 0``, where ``x[0]`` need not be positive.
+            if same and (general.body.total or _functions(general.body) == _functions(special.body)):
+                return general.body
+        return None
+
+
+def _functions(body: Node) -> int:
+    """The number of nodes that may be no number somewhere, as a logarithm, or read what is none."""
+    return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
+
+
+def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
+    """The rows of all points that fulfil all of the first or all of the second rows; None where none are known.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.integer.affine import Affine
+    >>> p, q = Affine.variable("p"), Affine.variable("q")
+    >>> union((Row("ge", p - q - 1),), (Row("eq", p - q),), ())
+    (p - q >= 0,)
+    >>> union((Row("ge", p - 2),), (Row("eq", p),), ()) is None
+    True
+    """
+    one, two = _halves(first), _halves(second)
+    if one is None or two is None:
+        return None
+    common = [row for row in one if implied(row, (*facts, *second))]
+    common += [row for row in two if implied(row, (*facts, *first))]
+    known = (*facts, *common)
+    for row in one:
+        for other in two:
+            if row not in common and other not in common and not is_empty((row.negation(), other.negation()), known):
+                return None
+    return tuple(dict.fromkeys(common))
+
+
+def _halves(rows: Rows) -> list[Row] | None:
+    """Inequalities that say the same; None where there are congruences."""
+    if any(row.kind == "mod" for row in rows):
+        return None
+    return [Row("ge", form) for row in rows for form in ((row.form, -row.form) if row.kind == "eq" else (row.form,))]

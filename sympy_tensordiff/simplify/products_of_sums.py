@@ -23,8 +23,9 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.rows import Rows, atoms_in
+from sympy_tensordiff.integer.values import bound_rows, never_empty, number_of_values
 from sympy_tensordiff.simplify.choices import is_chosen
-from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
 
 Limits = Sequence[Bounds]
 
@@ -101,14 +102,14 @@ class ProductsOfSums:
     """
 
     def __init__(
-        self, graph: Graph, sizes: frozenset[int], harmless: Callable[[Node, Facts], bool], *, flat: bool
+        self, graph: Graph, sizes: frozenset[int], harmless: Callable[[Node, Rows], bool], *, flat: bool
     ) -> None:
         self.graph = graph
         self.sizes = sizes
         self.harmless = harmless
         self.flat = flat
 
-    def of(self, limits: Limits, body: Node, facts: Facts) -> Node:
+    def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """The sum of ``body`` over triangular ``limits``, outermost first, all of which hold given ``facts``."""
         if not self.flat:
             body = common_outside(self.graph, body)
@@ -120,7 +121,7 @@ class ProductsOfSums:
             limits, [part for factor in self.graph.factors(body) for part in self.parts(factor, limits, facts)], facts
         )
 
-    def choice(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+    def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
         """A summand that a condition without the variables chooses, which can be asked outside of the sum."""
         graph = self.graph
         if not graph.is_choice(body):
@@ -129,7 +130,7 @@ class ProductsOfSums:
         outside = condition.free.isdisjoint([limit.variable for limit in limits])
         return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
 
-    def parts(self, factor: Node, limits: Limits, facts: Facts) -> list[Node]:
+    def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
         """A guard apart from what it guards, as far as that can be outside of the sum and does no harm without it."""
         if factor.op != "guard":
             return [factor]
@@ -140,7 +141,7 @@ class ProductsOfSums:
             return [factor]
         return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
 
-    def product(self, limits: Limits, factors: Sequence[Node], facts: Facts) -> Node:
+    def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
         """The sum of a product over triangular ``limits``."""
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
@@ -172,7 +173,7 @@ class ProductsOfSums:
             for found in classes
         ]
 
-    def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Facts) -> bool:
+    def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
         """Whether each group may be evaluated where another one is empty."""
         if run:
             return True
@@ -183,7 +184,7 @@ class ProductsOfSums:
                 return False
         return True
 
-    def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Facts) -> Node:
+    def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
         """A sum of factors, each of which is linked to the others by the variables."""
         graph = self.graph
         last = limits[-1]
@@ -205,7 +206,7 @@ class ProductsOfSums:
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
 
-    def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Facts) -> Affine | None:
+    def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
         """How many values a variable has, where the factors may be evaluated even if that is none."""
         count = number_of_values(limit)
         if count is None or never_empty([limit], facts):
@@ -221,7 +222,7 @@ class ProductsOfSums:
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
         return any(_holds_loops(factor) or not factor.free <= needed for factor in free)
 
-    def sum(self, limits: Limits, body: Node, facts: Facts) -> Node:
+    def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """A sum; a sum that is its whole summand is joined with it."""
         coefficient, body = self.graph.split_coefficient(body)
         variables, rows = [limit.variable for limit in limits], bound_rows(limits)
@@ -232,7 +233,7 @@ class ProductsOfSums:
             return self.graph.scale(coefficient, apart)
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
-    def vanishing(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+    def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
         """The sum of an addition, where summing it term by term, by the innermost variable at least, leaves one."""
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -240,7 +241,7 @@ class ProductsOfSums:
                 return self.product(limits[:n], self.graph.factors(apart), facts) if n else apart
         return None
 
-    def by_terms(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+    def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
         """The sum of an addition term by term, where that leaves one term at most; else None."""
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
@@ -273,4 +274,4 @@ def _holds_loops(factor: Node) -> bool:
 
 def _atoms(limit: Bounds) -> frozenset[int]:
     """The variables in the bounds of a variable, with itself."""
-    return frozenset().union(*(row.form.atoms() for row in bound_rows([limit])))
+    return atoms_in(bound_rows([limit]))

@@ -15,18 +15,18 @@ from typing import NamedTuple
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.multiples import multiplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
 from sympy_tensordiff.simplify.accesses import Accesses
-from sympy_tensordiff.simplify.choices import Choices, beside, inside_shape
+from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
 
-Facts = tuple[Row, ...]
 Variables = tuple[int, ...]
 Conditions = frozenset[Node]
 
@@ -37,7 +37,7 @@ MOST_TRIES = 60
 """So many ways in which a read may repeat one of the function are tried; a guard too many is the worst that follows."""
 
 
-def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Facts, function: Sequence[Node] = ()) -> list[Node]:
+def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
     """The ``nodes``, with a guard around each read that ``facts`` and what is around it do not prove to be inside.
 
     What the ``function`` reads itself is inside: a call with other arguments is refused.
@@ -56,7 +56,7 @@ class _Written(NamedTuple):
 
     form: Affine
     variables: Variables
-    rows: Facts
+    rows: Rows
     conditions: Conditions
 
 
@@ -72,15 +72,15 @@ class WrittenReads:
         What is known about the sizes and free indices.
     """
 
-    def __init__(self, graph: Graph, function: Sequence[Node], facts: Facts) -> None:
+    def __init__(self, graph: Graph, function: Sequence[Node], facts: Rows) -> None:
         self.graph = graph
         self.facts = facts
         self.function = function
         self.found: list[_Written] | None = None
-        self.answers: dict[tuple[Row, Facts, Conditions], bool] = {}
+        self.answers: dict[tuple[Row, Rows, Conditions], bool] = {}
         self.tries = 0
 
-    def holds(self, row: Row, facts: Facts, conditions: Conditions = frozenset()) -> bool:
+    def holds(self, row: Row, facts: Rows, conditions: Conditions = frozenset()) -> bool:
         """Whether a row that keeps a read inside keeps one of the function inside, which it makes where facts hold.
 
         And the ``conditions`` on values.
@@ -93,7 +93,7 @@ class WrittenReads:
             self.answers[key] = any(self._matches(read, row, facts, conditions) for read in self.found)
         return self.answers[key]
 
-    def _matches(self, read: _Written, row: Row, facts: Facts, conditions: Conditions) -> bool:
+    def _matches(self, read: _Written, row: Row, facts: Rows, conditions: Conditions) -> bool:
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
         if not alike or self.tries <= 0:
@@ -107,7 +107,7 @@ class WrittenReads:
         )
 
     def _completed(
-        self, read: _Written, forms: dict[Variable, Affine], facts: Facts
+        self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
         """With the forms of the variables that select data in the conditions of a read only, as in like facts."""
         self.tries -= 1
@@ -132,7 +132,7 @@ class WrittenReads:
             around = access.around
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
-    def _cases(self, form: Affine, bound: Variables, known: Facts, conditions: Conditions) -> Iterator[_Written]:
+    def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
         system = (Row("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
             needed = inside.form.atoms().union(*(test.free for test in conditions))
@@ -145,15 +145,15 @@ class WrittenReads:
 
 
 class _Explicit:
-    def __init__(self, graph: Graph, written: WrittenReads, facts: Facts) -> None:
+    def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
         self.written = written
         self.facts = frozenset(facts)
         self.choices = Choices(graph)
         self.conditions: Conditions = frozenset()
-        self.done: dict[tuple[Node, Facts, Conditions], Node] = {}
+        self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
-    def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.plain and all(self.proven(row, facts) for row in self.choices.needed_by(node)):
@@ -163,23 +163,21 @@ class _Explicit:
             self.done[key] = yield self.explicit(node, facts)
         return self.done[key]
 
-    def explicit(self, node: Node, facts: Facts) -> Recursion[Node]:
+    def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
         graph = self.graph
         variables: Variables = ()
-        rows: Facts = ()
+        rows: Rows = ()
         body = node
         if node.op == "guard":
             rows, (body,) = node.data, node.args
         elif node.op in BINDERS:
-            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+            variables, rows, body = graph.inside(node, atoms_in(facts))
         found = self.unproven(node, variables, rows, facts)
         if found is not None:
             cases = self.split(node, variables, rows, body, *found)
             if not found[0].atoms().isdisjoint(variables):
                 return graph.add(cases)  # they are looked at in their final form
-            parts = []
-            for part in cases:
-                parts.append((yield self.visit(part, facts)))
+            parts = yield from in_turn(self.visit(part, facts) for part in cases)
             return graph.add(parts)
         if body is not node:
             new = yield self.visit(body, facts + rows)
@@ -194,13 +192,13 @@ class _Explicit:
         result = graph.with_args(node, args)
         return graph.guard((row for row in inside_shape(graph, node) if not self.proven(row, facts)), result)
 
-    def proven(self, row: Row, facts: Facts) -> bool:
+    def proven(self, row: Row, facts: Rows) -> bool:
         if implied(row, facts):
             return True
         more = multiplied(facts) if row.form.compounds() else ()
         return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
-    def closed(self, node: Node, variables: Sequence[int], rows: Facts, body: Node) -> Node:
+    def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
         """A guard or a binder with another body."""
         if node.op == "guard":
             return self.graph.guard(rows, body)
@@ -210,9 +208,7 @@ class _Explicit:
 
     # -------------------------------------------------------------- data
 
-    def unproven(
-        self, node: Node, variables: Sequence[int], rows: Facts, facts: Facts
-    ) -> tuple[DataEntry, Facts] | None:
+    def unproven(self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[DataEntry, Rows] | None:
         """An entry of data in the forms of a node that may lie outside of its tensor, and what is known there."""
         if not self.graph.integers:
             return None
@@ -226,19 +222,18 @@ class _Explicit:
                     return entry, known
         return None
 
-    def late_rows(self, variables: Sequence[int], rows: Facts, facts: Facts) -> list[tuple[Affine, Facts]]:
+    def late_rows(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
         """The forms of rows with data, and what the other rows say: those of a range where the loops around it run."""
-        return [(row.form, (*facts, *beside(row, rows, variables))) for row in rows if data_entries([row.form])]
+        return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
-    def is_inside(self, entry: DataEntry, facts: Facts) -> bool:
+    def is_inside(self, entry: DataEntry, facts: Rows) -> bool:
         return all(self.proven(row, facts) for row in self.shape(entry))
 
-    def shape(self, entry: DataEntry) -> list[Row]:
+    def shape(self, entry: DataEntry) -> Rows:
         """That an entry is inside of its tensor; whether the data that select it are, is another question."""
-        ends = zip(entry.index, self.graph.integers[entry.tensor].shape, strict=True)
-        return [row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))]
+        return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
-    def cases(self, node: Node, rows: Facts, entry: DataEntry, known: Facts) -> Iterator[tuple[Facts, Facts | None]]:
+    def cases(self, node: Node, rows: Rows, entry: DataEntry, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
         """Where an entry of data is inside of its tensor, and where it is not; each with the rows of the node there.
 
         A result is right whatever stands outside of a tensor, since its function does not depend on that. Taken is
@@ -255,7 +250,7 @@ class _Explicit:
             if not is_empty((*case, *known)):
                 yield case, left
 
-    def left(self, rows: Facts, entry: DataEntry) -> Facts | None:
+    def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
         """The rows without those that hold where an entry of data lies below all numbers; None where one does not."""
         left: list[Row] = []
         for row in rows:
@@ -267,7 +262,7 @@ class _Explicit:
         return tuple(left)
 
     def split(
-        self, node: Node, variables: Sequence[int], rows: Facts, body: Node, entry: DataEntry, known: Facts
+        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: DataEntry, known: Rows
     ) -> list[Node]:
         """The cases of a node with an entry of data that may lie outside of its tensor."""
         graph = self.graph

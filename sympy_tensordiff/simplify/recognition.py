@@ -14,7 +14,6 @@ from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
 from sympy_tensordiff.simplify.products import (
     Product,
     build,
@@ -24,6 +23,7 @@ from sympy_tensordiff.simplify.products import (
     product_of,
     summed_axes,
 )
+from sympy_tensordiff.simplify.rewriting import Uses, counted, rewritten
 from sympy_tensordiff.simplify.signs import with_signs
 
 LEVELS = 4

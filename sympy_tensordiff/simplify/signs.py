@@ -151,11 +151,6 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
     ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, one of
     entries, such as ``x[p] - x[j]``, and ``1 - u``.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
     """
     uses = Counter(arg for node in reachable(*nodes) for arg in node.args)
     found = []

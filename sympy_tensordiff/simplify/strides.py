@@ -16,8 +16,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.polyhedron import is_empty
 from sympy_tensordiff.integer.products import slope, times
-
-Facts = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, substitute_all
 
 CASES_LIMIT = 16
 """More remainders of sizes than these are not told apart."""
@@ -27,12 +26,12 @@ class System(NamedTuple):
     """What is left of a sum for one choice of remainders."""
 
     variables: list[int]
-    rows: Facts
+    rows: Rows
     body: Node
 
 
 def systems_by_remainders(
-    graph: Graph, variables: Sequence[int], rows: Facts, body: Node, facts: Facts
+    graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[System] | None:
     """The sum without one such equation, for each remainder of the sizes in it; None where there is none."""
     for row in rows:
@@ -47,7 +46,7 @@ def systems_by_remainders(
     return None
 
 
-def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Facts] | None:
+def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
     """``rest mod modulus == 0`` for each remainder of what multiplies an index in it, behind conditions on these."""
     factors: dict[int, Affine] = {}
     for v in sorted(rest.atoms().intersection(variables)):
@@ -79,7 +78,7 @@ def _system(
     body: Node,
     equation: Affine,
     v: int,
-    given: Facts,
+    given: Rows,
     digits: Collection[int],
 ) -> System:
     """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be.
@@ -103,7 +102,7 @@ def _system(
     if new is None:
         return System(left, (*rows, *given), body)
     fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
-    rows = [row.substitute(new) for row in (*rows, *conditions)]
+    rows = substitute_all((*rows, *conditions), new)
     return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
 
 
@@ -117,7 +116,7 @@ def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
     return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
 
 
-def _is_remainder(v: int, modulus: int, known: Facts) -> bool:
+def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
     """Whether an index is known to lie between 0 and ``modulus - 1``: less or more has products that tell."""
     form = Affine.variable(v)
     return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.rows import renaming
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, common_outside
 
 LEVELS = 4
@@ -151,7 +152,7 @@ def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozens
     terms = []
     for number, _, node in group:
         own, _, body = graph.open(node)
-        body = graph.substitute(body, {v: Affine.variable(w) for v, w in zip(own, variables, strict=True)})
+        body = graph.substitute(body, renaming(own, variables))
         factor, body = graph.split_coefficient(body)
         terms.append(Term(number * factor, graph.factors(body)))
     parts = []

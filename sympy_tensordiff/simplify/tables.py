@@ -4,16 +4,20 @@
 that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.
 The ranges in a table that is made anew for every index around it are repeated at its reads, too, so
 that the sums there run where it is not zero.
+
+And tensors that are better written into the places where they are read than tabulated (`inline_single_reads`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import merge_parallel
-from sympy_tensordiff.simplify.solving import solve_equations
+from sympy_tensordiff.integer.rows import substitute_all
+from sympy_tensordiff.integer.solving import solve_equations
 
 SPARSE_SIZE = 200
 """What is written at every read of a table is at most this large, so that chains stay linear."""
@@ -108,7 +112,7 @@ def _sparse(
         # Its reads are inside of their shapes only where the rows hold and the axes that are gone are inside.
         extent = dict(zip(axes, extents, strict=True))
         inside = ranges(list(mapping), [extent[v] for v in mapping])
-        inner = [row.substitute(mapping) for row in (*rows, *inside)]
+        inner = substitute_all((*rows, *inside), mapping)
         body = _table(graph, left, [extent[v] for v in left], graph.guard(inner, body))
     return graph.guard(rows, body)
 
@@ -134,3 +138,48 @@ def _size(written: Node, most: int) -> int:
         size += len(node.data) if node.op == "guard" else 0
         stack += () if node.op in BINDERS else node.args
     return size
+
+
+def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
+
+    Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
+    entry would be computed once per iteration.
+    """
+    while single := _single_reads(graph, reachable(*roots)):
+        roots = _written_out(graph, roots, single)
+    return list(roots)
+
+
+def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
+    """The reads to be written out, among the nodes of an expression (arguments first)."""
+    uses = Counter(arg for node in nodes for arg in node.args)
+    summed: dict[Node, frozenset[int]] = {}
+    for node in reversed(nodes):
+        around = summed.get(node, frozenset())
+        if node.op in RANGED:
+            around = around.union(graph.bound(node))
+        for arg in node.args if around else ():
+            summed[arg] = summed.get(arg, frozenset()) | around
+    return {
+        node
+        for node in nodes
+        if node.op == "read"
+        and uses[node] == uses[node.args[0]] == 1
+        and node.args[0].op == "comprehension"
+        and summed.get(node, frozenset())
+        <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
+    }
+
+
+def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
+    """``roots`` with reads written out; the nodes around them are opened and closed again."""
+    done: dict[Node, Node] = {}
+    for node in reachable(*roots):
+        args = [done.get(arg, arg) for arg in node.args]
+        if node in reads:
+            variables, _, body = graph.open(args[0])
+            done[node] = graph.substitute(body, dict(zip(variables, node.data, strict=True)))
+        elif tuple(args) != node.args:
+            done[node] = graph.with_args(node, args)
+    return [done.get(root, root) for root in roots]

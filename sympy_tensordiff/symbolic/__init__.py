@@ -3,8 +3,9 @@
 `lift` reads SymPy's own notation into them, which the graph reads and writes.
 """
 
-from sympy_tensordiff.symbolic import notations as notations
 from sympy_tensordiff.symbolic import operators as operators
+from sympy_tensordiff.symbolic import to_indices as to_indices
+from sympy_tensordiff.symbolic import to_matrices as to_matrices
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum

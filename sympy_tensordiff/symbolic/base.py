@@ -1,29 +1,51 @@
-"""What all classes share: derivatives through the hook, and behaving well inside SymPy."""
+"""What all classes share: equal nodes are one object, derivatives through the hook, and behaving well inside SymPy.
+
+A table with weak values holds every node that is alive. Native SymPy nodes between ours are compared by SymPy, which
+stops at the first of ours; so deep and heavily shared expressions compare, hash and serve as keys in constant time and
+without recursion.
+"""
 
 from __future__ import annotations
 
 import sys
+from threading import RLock
 from typing import Any
+from weakref import WeakValueDictionary
 
 from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol
 from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
+from sympy_tensordiff.symbolic import depth, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
-from sympy_tensordiff.symbolic.code import NoCode
-from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr
-from sympy_tensordiff.symbolic.integers import is_integer_in
-from sympy_tensordiff.symbolic.interning import interned
-from sympy_tensordiff.symbolic.measures import Measures, measures
+from sympy_tensordiff.symbolic.depth import Measures, measures
+from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
+from sympy_tensordiff.symbolic.printing import NoCode
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
+
+_table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+# Collecting garbage while the lock is held may lead back here.
+_lock = RLock()
+
+
+def interned(cls: Any, args: tuple[Any, ...]) -> Any:
+    """The node of class ``cls`` with these arguments: the one that is alive, or a new one."""
+    key = (cls, *args)
+    with _lock:
+        node = _table.get(key)
+        if node is None:
+            node = Expr.__new__(cls, *args)
+            hash(node)  # the arguments have theirs already
+            _table[key] = node
+    return node
 
 
 class Node(walkers.Shown, NoCode, Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
+    is_named = False
     _measures: Measures | None = None
     is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
 
@@ -60,7 +82,7 @@ class Node(walkers.Shown, NoCode, Expr):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.is_symbol or not measures(self).is_deep:
             return super().__reduce_ex__(protocol)
-        return deep.unpacked, (deep.packed(self),)
+        return depth.unpacked, (depth.packed(self),)
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {hooks.formula([self])}$"
@@ -69,12 +91,12 @@ class Node(walkers.Shown, NoCode, Expr):
         """As `Basic.has_free`."""
         if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
             return not self.free_symbols.isdisjoint(patterns)
-        deep.refuse_walk(self, "has_free")
+        depth.refuse_walk(self, "has_free")
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
         """As `Expr.count_ops`; an operation that is shared counts at each place, so there may be too many."""
-        deep.refuse_walk(self, "the number of operations")
+        depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
@@ -131,7 +153,7 @@ class Node(walkers.Shown, NoCode, Expr):
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
-        return deep.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
+        return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
         return self._substituted(old, new) if is_placeholder(new) else None
@@ -146,11 +168,11 @@ class Node(walkers.Shown, NoCode, Expr):
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
         def entered(node: Any) -> tuple[Any, ...]:
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
-            return () if is_left else deep.parts_of(node)
+            return () if is_left else depth.parts_of(node)
 
-        parts = entered if isinstance(rule, Substitution) else deep.parts_of
+        parts = entered if isinstance(rule, Substitution) else depth.parts_of
         question = ("xreplace", id(rule))
-        replaced: tuple[Any, bool] = deep.answered(self, question, lambda node: node._replaced(rule), parts)
+        replaced: tuple[Any, bool] = depth.answered(self, question, lambda node: node._replaced(rule), parts)
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:

@@ -17,11 +17,11 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import deep, hooks, walkers
+from sympy_tensordiff.symbolic import depth, hooks, walkers
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in
 
 
@@ -173,7 +173,7 @@ class Binder(Node):
 
     def doit(self, **hints: Any) -> Any:
         """The body evaluated; the binder stays (nothing is summed or tabulated)."""
-        deep.refuse_walk(self, "doit")
+        depth.refuse_walk(self, "doit")
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
 

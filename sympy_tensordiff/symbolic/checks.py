@@ -17,6 +17,7 @@ from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.integer.rows import atoms_in, linear, range_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
@@ -46,6 +47,8 @@ class Scope(NamedTuple):
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
             return None
+        if linear([form]):
+            return form
         known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
         return form if known else None
 
@@ -68,12 +71,11 @@ class Scope(NamedTuple):
             return self._replace(variables=variables)
         number = len(self.names)
         variables[index] = number
-        variable = Affine.variable(number)
-        rows = [Row("ge", variable - low) for low in lows] + [Row("ge", high - variable) for high in highs]
+        rows = range_rows(number, lows, highs)
         box = max(self.interval(low)[0] for low in lows), min(self.interval(high)[1] for high in highs)
         if box[0] > box[1]:
             return None
-        exact = self.exact and all(form.is_constant for form in (*lows, *highs))
+        exact = self.exact and not atoms_in((*lows, *highs))
         return Scope(variables, (*self.names, index), (*self.rows, *rows), (*self.boxes, box), exact)
 
     def under(self, rows: Sequence[Row]) -> Scope:

@@ -11,9 +11,8 @@ from sympy.core.rules import Transform
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
 from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
-from sympy_tensordiff.symbolic.documented import documented
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.operations import (
     Read,
     Shape,
@@ -23,6 +22,7 @@ from sympy_tensordiff.symbolic.operations import (
     varying_in,
 )
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.signatures import documented
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 

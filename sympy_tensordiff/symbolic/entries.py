@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
-from sympy_tensordiff.symbolic import deep, missing_names, walkers, whole
+from sympy_tensordiff.symbolic import depth, suggestions, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
@@ -46,7 +46,7 @@ class TensorExpr(Node):
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
 
     def __getattr__(self, name: str) -> Any:
-        missing_names.of_tensor(self, name)
+        suggestions.of_tensor(self, name)
 
     @property
     def shape(self) -> tuple[Expr, ...]:
@@ -77,7 +77,7 @@ class TensorExpr(Node):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """The part that slices select (`slices` has it)."""
+        """The part that slices select (`operators` has it)."""
         raise NotImplementedError
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
@@ -204,7 +204,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     def doit(self, **hints: Any) -> Any:
         """The entry of a comprehension written out in index notation; a variable's as it is."""
-        deep.refuse_walk(self, "doit")
+        depth.refuse_walk(self, "doit")
         body = self.tensor.write_out(self.indices)
         if body is None:
             return self

@@ -7,16 +7,20 @@ from functools import cache
 from typing import Any
 
 import sympy
-from sympy import Basic, Dummy, Lambda
+from sympy import Basic, Dummy, Integer, Lambda, Ne, Piecewise, S
 from sympy.core.function import FunctionClass
+from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.broadcast import aligned
-from sympy_tensordiff.symbolic.documented import documented
-from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
+from sympy_tensordiff.symbolic.elementwise import (
+    TensorFunction,
+    apply_to,
+    placeholders,
+)
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
-from sympy_tensordiff.symbolic.typed import Scalar
+from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 
 def elementwise(f: Any, *operands: Any) -> Any:
@@ -208,3 +212,167 @@ def _extremum(function: Any, name: str, operands: tuple[Any, ...]) -> Any:
     if not operands:
         raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
     return elementwise(function, *operands)
+
+
+_OF_TWO = """
+Parameters
+----------
+A, B : Expr or number
+    Tensors, repeated to one shape as in NumPy, and scalars.
+
+Raises
+------
+ShapeError
+    If their shapes do not fit.
+"""
+
+
+def square(A: Scalar) -> Any:
+    """``A**2``, entry by entry.
+
+    Parameters
+    ----------
+    A : Expr or number
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``; a scalar for a scalar.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.square(td.TensorSymbol("A", (3, 4)))
+    A**2
+    """
+    return operand(A, "square") ** Integer(2)
+
+
+def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
+    """The entries, at least ``low`` and at most ``high``; None is no bound.
+
+    Parameters
+    ----------
+    A, low, high : Expr or number
+        Tensors, repeated to one shape as in NumPy, and scalars.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Notes
+    -----
+    At a bound that is a number, the derivative is 0.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.clip(td.TensorSymbol("A", (3, 4)), 0, 1)
+    minimum(maximum(A, 0), 1)
+    """
+    above = operand(A, "clip") if low is None else maximum(A, low)
+    return above if high is None else minimum(above, high)
+
+
+def where(condition: Any, A: Scalar, B: Scalar) -> Any:
+    """``A`` where a condition holds, else ``B``, entry by entry.
+
+    Parameters
+    ----------
+    condition : Expr
+        A tensor, whose entries hold where they are not 0, as those of `greater`, `less` and `equal` are 1 or
+        0; or a relation between scalars.
+    A, B : Expr or number
+        They and the condition are repeated to one shape as in NumPy.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+
+    Notes
+    -----
+    The derivative is that of the branch that is taken; the other one may be no number there.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4)
+    >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
+    elementwise(lambda t0: Piecewise((0, t0 > 0), (1, True)), x)
+    """
+    if isinstance(condition, (bool, Boolean)):
+        return elementwise(lambda a, b: Piecewise((a, condition), (b, True)), A, B)
+    condition = operand(condition, "where")
+    holds: Callable[..., Any] = lambda value: Ne(value, 0)  # noqa: E731
+    operands = (condition,)
+    if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
+        branches = condition.template.expr.args
+        if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
+            relation, names, operands = branches[0].cond, condition.template.variables, condition.operands
+            holds = lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))  # noqa: E731
+    return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)
+
+
+def _relation(relation: Any, A: Any, B: Any) -> Any:
+    return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
+
+
+@documented(_OF_TWO)
+def greater(A: Scalar, B: Scalar) -> Any:
+    """1 where ``A > B``, 0 elsewhere, entry by entry; the derivative is 0.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.greater(td.TensorSymbol("A", (3, 4)), 0).shape
+    (3, 4)
+    """
+    return _relation(sympy.Gt, A, B)
+
+
+@documented(_OF_TWO)
+def less(A: Scalar, B: Scalar) -> Any:
+    """1 where ``A < B``, 0 elsewhere, entry by entry; the derivative is 0.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.less(td.TensorSymbol("A", (3, 4)), 0).shape
+    (3, 4)
+    """
+    return _relation(sympy.Lt, A, B)
+
+
+@documented(_OF_TWO)
+def equal(A: Scalar, B: Scalar) -> Any:
+    """1 where the entries are equal, 0 elsewhere; the derivative is 0.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.equal(td.TensorSymbol("A", (3, 4)), 0).shape
+    (3, 4)
+    """
+    return _relation(sympy.Eq, A, B)

@@ -1,47 +1,30 @@
-"""Functions of whole tensors as users write them: matrices, axes, constant tensors, reductions."""
+"""Functions of whole tensors as users write them: matrices, axes, constant tensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer, Mul
+from sympy import Integer
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import Entrywise, TensorAdd, TensorMul
+from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorDeterminant,
     TensorInverse,
-    TensorLogSumExp,
     checked_axes,
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
-from sympy_tensordiff.symbolic.typed import Expression
 
 einsum = EinsumProduct
 inv = TensorInverse
 det = TensorDeterminant
 adj = TensorAdjugate
 
-OVER_AXES = """
-Parameters
-----------
-A : Expr
-    A tensor expression; a scalar is its own sum, mean, maximum and log-sum-exp.
-axis : int or tuple of int, optional
-    The axes that are reduced; negative ones count from the last. By default all.
-keepdims : bool
-    Whether these axes stay, with the extent 1.
-
-Raises
-------
-ShapeError
-    If there is no such axis, or one is named twice.
-"""
 _FILLED = """
 Parameters
 ----------
@@ -347,124 +330,3 @@ def solve(A: Expression, b: Expression) -> Any:
 
 
 # ---------------------------------------------------------------------------- reductions
-
-
-@documented(OVER_AXES)
-def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The sum of the entries, over all axes or some.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A = td.TensorSymbol("A", (3, 4))
-    >>> td.sum(A).shape, td.sum(A, axis=0).shape, td.sum(A, axis=-1).shape
-    ((), (4,), (3,))
-    """
-    A = operand(A, "sum")
-    gone = checked_axes(axis, A, "sum")
-    return _with_ones(EinsumProduct(_without(A, gone), A), gone, keepdims) if gone else A
-
-
-@documented(OVER_AXES)
-def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The mean of the entries, over all axes or some.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A = td.TensorSymbol("A", (3, 4))
-    >>> td.mean(A, axis=0).shape
-    (4,)
-    """
-    A = operand(A, "mean")
-    gone = checked_axes(axis, A, "mean")
-    if not gone:
-        return A
-    count = Mul(*(shape_of(A)[number] for number in gone))
-    return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
-
-
-@documented(OVER_AXES)
-def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """``log(sum(exp(A)))`` over all axes or some, without overflow.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A = td.TensorSymbol("A", (3, 4))
-    >>> td.logsumexp(A, axis=1).shape
-    (3,)
-    """
-    A = operand(A, "logsumexp")
-    gone = checked_axes(axis, A, "logsumexp")
-    return _with_ones(TensorLogSumExp(A, gone), gone, keepdims) if gone else A
-
-
-def softmax(A: Expression, axis: Any = -1) -> Any:
-    """``exp(A)`` divided by its sum over an axis, without overflow.
-
-    Parameters
-    ----------
-    A : Expr
-        A tensor expression of rank > 0.
-    axis : int or tuple of int, optional
-        As in `sum`; None means all. By default the last.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
-
-    Raises
-    ------
-    ShapeError
-        If there is no such axis, or one is named twice.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A = td.TensorSymbol("A", (3, 4))
-    >>> td.softmax(A).shape
-    (3, 4)
-    """
-    A = operand(A, "softmax")
-    gone = checked_axes(axis, A, "softmax")
-    total = logsumexp(A, gone)
-    if shape_of(total):
-        labels = axis_labels(shape_of(A))
-        kept = "".join(label for number, label in enumerate(labels) if number not in gone)
-        summed = "".join(labels[number] for number in gone)
-        ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
-        total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
-    return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
-
-
-def _with_ones(reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """What is left of a reduction over some axes, with axes of extent 1 in their places."""
-    if not keepdims:
-        return reduced
-    labels = axis_labels((*shape_of(reduced), *axes))
-    kept = "".join(label for axis, label in enumerate(labels) if axis not in axes)
-    ones = FilledTensor(1, [1] * len(axes))
-    return EinsumProduct(f"{kept},{''.join(labels[axis] for axis in axes)}->{labels}", reduced, ones)
-
-
-def _without(A: Any, axes: tuple[int, ...]) -> str:
-    """The subscripts of the sum over some axes."""
-    labels = axis_labels(shape_of(A))
-    return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"

@@ -4,11 +4,14 @@ An index is an integer combination of integer symbols, of their products, of quo
 ``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, of ``Max``, ``Min``
 and ``Abs`` of such, and of entries ``idx[form]`` of tensors of integers. SymPy writes quotients
 its own way (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
+
+Most people type ``n = Symbol("n")``. Where such a symbol is an index, a bound of a range, an extent or an argument of a
+delta, it is an integer, in the whole expression: an integer by its use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import lcm, prod
 from typing import Any
@@ -17,14 +20,19 @@ from sympy import (
     Abs,
     Add,
     Basic,
+    Eq,
     Expr,
     Float,
     Idx,
     Indexed,
+    IndexedBase,
+    KroneckerDelta,
+    LeviCivita,
     Max,
     Min,
     Mod,
     Mul,
+    Ne,
     Pow,
     Symbol,
     Wild,
@@ -33,15 +41,21 @@ from sympy import (
     frac,
     symbols,
 )
+from sympy.concrete.expr_with_limits import ExprWithLimits
 from sympy.core.kind import NumberKind
 from sympy.core.sympify import SympifyError, _sympify
+from sympy.matrices.expressions.matexpr import MatrixElement, MatrixSymbol
+from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
+from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
+from sympy_tensordiff.integer.rows import renaming
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 Slots = dict[Expr, int]
 
@@ -107,7 +121,7 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     if isinstance(expr, int):
         return Affine.of(expr)
     form, atoms = parse(expr)
-    return form.substitute({slot: Affine.variable(variable(atom)) for slot, atom in enumerate(atoms)})
+    return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
 def is_data(expr: Any) -> bool:
@@ -286,3 +300,59 @@ def _reason(expr: Any) -> str:
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
         "of floor, ceiling and Mod by a number, and of Max, Min and Abs, e.g. 2*i + j - 1, floor(p/2) or Min(i, n - 1)"
     )
+
+
+def integers_by_use(exprs: Iterable[Basic]) -> set[Any]:
+    """The symbols, free or bound, that are integers because of where they stand, and not declared so.
+
+    >>> from sympy import symbols
+    >>> from sympy_tensordiff.symbolic.sums import IndexedSum
+    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> a, i, n = symbols("a i n")
+    >>> sorted(integers_by_use([a*IndexedSum(TensorSymbol("x", n)[i], (i, 0, n - 1))]), key=str)
+    [i, n]
+    """
+    nodes = nodes_in(exprs)
+    undeclared = {node for node in nodes if isinstance(node, Symbol) and not node.is_integer and may_be_integer(node)}
+    found: set[Any] = set()
+    for node in nodes if undeclared else ():
+        for part in _index_parts(node):
+            found |= undeclared.intersection(part.free_symbols)
+    return found
+
+
+def is_integer_in(symbol: Any, *exprs: Basic) -> bool:
+    """Whether a symbol is an integer in the expressions: declared so, or by its use."""
+    return bool(symbol.is_integer) or (may_be_integer(symbol) and symbol in integers_by_use(exprs))
+
+
+def _index_parts(node: Any) -> Iterable[Any]:
+    """The index expressions that a node itself is made of."""
+    own: Iterable[Any] | None = getattr(node, "index_parts", None)
+    if own is not None:
+        return own
+    rule = next((_RULES[kind] for kind in type(node).__mro__ if kind in _RULES), None)
+    return () if rule is None else rule(node)
+
+
+def _of_relation(relation: Any) -> tuple[Any, ...]:
+    """The sides of a congruence, which results have in place of a condition on a free index."""
+    left, right = relation.args
+    is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
+    return (left,) if is_congruence else ()
+
+
+_RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
+    ExprWithLimits: lambda node: [bound for limit in node.limits for bound in limit[1:]],
+    Indexed: lambda node: node.indices,
+    IndexedBase: lambda node: node.shape or (),
+    Idx: lambda node: node.args[1:],
+    KroneckerDelta: lambda node: node.args[:2],
+    LeviCivita: lambda node: node.args,
+    Eq: _of_relation,
+    Ne: _of_relation,
+    MatrixElement: lambda node: node.args[1:],
+    ArrayElement: lambda node: node.indices,
+    **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),
+}
+"""The index expressions in nodes of SymPy's own; ours have them as ``index_parts``."""

@@ -40,8 +40,7 @@ from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.traversal import names_in, symbols_in
+from sympy_tensordiff.symbolic.traversal import Recursion, names_in, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

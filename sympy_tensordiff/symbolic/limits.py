@@ -15,10 +15,10 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
-from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
-from sympy_tensordiff.symbolic.integers import is_integer_in
+from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
@@ -52,9 +52,9 @@ def checked_extent(value: Any, owner: str) -> Expr:
         form, _ = parse(extent)
     except IndexExpressionError as error:
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
-    if data_entries([form]):
+    if not linear([form]) and data_entries([form]):
         raise ShapeError(f"{owner} has the extent {extent}, which is data: an extent must be a number, or a symbol")
-    if parts_in((form,)):
+    if not linear([form]) and parts_in((form,)):
         raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a maximum or minimum")
     if form.is_constant and form.constant < 1:
         raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")

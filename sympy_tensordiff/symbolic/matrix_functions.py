@@ -9,12 +9,11 @@ from typing import Any, SupportsIndex
 from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
+from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
-from sympy_tensordiff.symbolic.typed import Expression
 
 _SECTIONS = """
 Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr
@@ -15,8 +15,7 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.printing import PrintedSymbol
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.tensors import checked_name
-from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import Recursion, named_in
 
 
 class NamedTensor(PrintedSymbol, TensorExpr):
@@ -34,6 +33,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
     """
 
     is_symbol = True
+    is_named = True
 
     def __new__(cls, name: Any, definition: Any) -> NamedTensor:
         result: NamedTensor = cls._unchecked(Str(checked_name(name)), as_expr(definition, "the definition"))
@@ -86,17 +86,3 @@ class _InFull(Rewriting):
 def in_full(expr: Any) -> Any:
     """An expression with all definitions in the places of the names."""
     return _InFull().run(expr) if named_in([expr]) else expr
-
-
-def named_in(exprs: Iterable[Any]) -> list[NamedTensor]:
-    """The named parts of expressions, each after those that its definition is made of."""
-    order: dict[NamedTensor, None] = {}
-    stack = [node for node in nodes_in(exprs) if isinstance(node, NamedTensor)]
-    below = {node: [part for part in nodes_in([node.definition]) if isinstance(part, NamedTensor)] for node in stack}
-    while stack:
-        todo = [part for part in below[stack[-1]] if part not in order]
-        if todo:
-            stack += todo
-        else:
-            order[stack.pop()] = None
-    return [*order]

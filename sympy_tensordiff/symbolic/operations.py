@@ -14,11 +14,10 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic import deep, walkers
-from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic import depth, walkers
+from sympy_tensordiff.symbolic.base import Node, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
 from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
@@ -82,7 +81,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
     def doit(self, **hints: Any) -> Any:
         """The operation with its operands evaluated."""
-        deep.refuse_walk(self, "doit")
+        depth.refuse_walk(self, "doit")
         return super().doit(**hints)
 
     def _eval_simplify(self, **kwargs: Any) -> Any:

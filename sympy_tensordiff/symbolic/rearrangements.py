@@ -10,12 +10,11 @@ from typing import Any
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of, shape_tuple
+from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabulate
-from sympy_tensordiff.symbolic.typed import Expression
 
 _TRIANGLE = """
 Parameters

@@ -1,29 +1,166 @@
-"""What NumPy computes along axes and by choices: compositions of indexed reductions and element-wise functions."""
+"""What NumPy computes along axes: sums, means, extrema, running sums, norms, softmax."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import sympy
-from sympy import Expr, Integer, Ne, Piecewise, S
-from sympy.logic.boolalg import Boolean
+from sympy import Expr, Mul, S
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.documented import documented
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.elementwise import TensorFunction
-from sympy_tensordiff.symbolic.entrywise_functions import elementwise, maximum, minimum, sqrt
-from sympy_tensordiff.symbolic.functions import OVER_AXES, mean, sum
+from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
+from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.matrix_functions import checked_axes
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorLogSumExp,
+    checked_axes,
+)
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.rearrangements import ravel
+from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
-from sympy_tensordiff.symbolic.typed import Expression, Scalar
+
+OVER_AXES = """
+Parameters
+----------
+A : Expr
+    A tensor expression; a scalar is its own sum, mean, maximum and log-sum-exp.
+axis : int or tuple of int, optional
+    The axes that are reduced; negative ones count from the last. By default all.
+keepdims : bool
+    Whether these axes stay, with the extent 1.
+
+Raises
+------
+ShapeError
+    If there is no such axis, or one is named twice.
+"""
+
+
+@documented(OVER_AXES)
+def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum of the entries, over all axes or some.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.sum(A).shape, td.sum(A, axis=0).shape, td.sum(A, axis=-1).shape
+    ((), (4,), (3,))
+    """
+    A = operand(A, "sum")
+    gone = checked_axes(axis, A, "sum")
+    return _with_ones(EinsumProduct(_without(A, gone), A), gone, keepdims) if gone else A
+
+
+@documented(OVER_AXES)
+def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean of the entries, over all axes or some.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.mean(A, axis=0).shape
+    (4,)
+    """
+    A = operand(A, "mean")
+    gone = checked_axes(axis, A, "mean")
+    if not gone:
+        return A
+    count = Mul(*(shape_of(A)[number] for number in gone))
+    return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
+
+
+@documented(OVER_AXES)
+def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """``log(sum(exp(A)))`` over all axes or some, without overflow.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.logsumexp(A, axis=1).shape
+    (3,)
+    """
+    A = operand(A, "logsumexp")
+    gone = checked_axes(axis, A, "logsumexp")
+    return _with_ones(TensorLogSumExp(A, gone), gone, keepdims) if gone else A
+
+
+def softmax(A: Expression, axis: Any = -1) -> Any:
+    """``exp(A)`` divided by its sum over an axis, without overflow.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression of rank > 0.
+    axis : int or tuple of int, optional
+        As in `sum`; None means all. By default the last.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.softmax(A).shape
+    (3, 4)
+    """
+    A = operand(A, "softmax")
+    gone = checked_axes(axis, A, "softmax")
+    total = logsumexp(A, gone)
+    if shape_of(total):
+        labels = axis_labels(shape_of(A))
+        kept = "".join(label for number, label in enumerate(labels) if number not in gone)
+        summed = "".join(labels[number] for number in gone)
+        ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
+        total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
+    return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
+
+
+def _with_ones(reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """What is left of a reduction over some axes, with axes of extent 1 in their places."""
+    if not keepdims:
+        return reduced
+    labels = axis_labels((*shape_of(reduced), *axes))
+    kept = "".join(label for axis, label in enumerate(labels) if axis not in axes)
+    ones = FilledTensor(1, [1] * len(axes))
+    return EinsumProduct(f"{kept},{''.join(labels[axis] for axis in axes)}->{labels}", reduced, ones)
+
+
+def _without(A: Any, axes: tuple[int, ...]) -> str:
+    """The subscripts of the sum over some axes."""
+    labels = axis_labels(shape_of(A))
+    return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
+
 
 _RUNNING = """
 Parameters
@@ -37,17 +174,6 @@ Raises
 ------
 ShapeError
     If there is no such axis.
-"""
-_OF_TWO = """
-Parameters
-----------
-A, B : Expr or number
-    Tensors, repeated to one shape as in NumPy, and scalars.
-
-Raises
-------
-ShapeError
-    If their shapes do not fit.
 """
 
 
@@ -219,157 +345,6 @@ def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
 
 # ---------------------------------------------------------------------------- entry by entry
-
-
-def square(A: Scalar) -> Any:
-    """``A**2``, entry by entry.
-
-    Parameters
-    ----------
-    A : Expr or number
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``; a scalar for a scalar.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.square(td.TensorSymbol("A", (3, 4)))
-    A**2
-    """
-    return operand(A, "square") ** Integer(2)
-
-
-def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
-    """The entries, at least ``low`` and at most ``high``; None is no bound.
-
-    Parameters
-    ----------
-    A, low, high : Expr or number
-        Tensors, repeated to one shape as in NumPy, and scalars.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Notes
-    -----
-    At a bound that is a number, the derivative is 0.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.clip(td.TensorSymbol("A", (3, 4)), 0, 1)
-    minimum(maximum(A, 0), 1)
-    """
-    above = operand(A, "clip") if low is None else maximum(A, low)
-    return above if high is None else minimum(above, high)
-
-
-def where(condition: Any, A: Scalar, B: Scalar) -> Any:
-    """``A`` where a condition holds, else ``B``, entry by entry.
-
-    Parameters
-    ----------
-    condition : Expr
-        A tensor, whose entries hold where they are not 0, as those of `greater`, `less` and `equal` are 1 or
-        0; or a relation between scalars.
-    A, B : Expr or number
-        They and the condition are repeated to one shape as in NumPy.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not fit.
-
-    Notes
-    -----
-    The derivative is that of the branch that is taken; the other one may be no number there.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4)
-    >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
-    elementwise(lambda t0: Piecewise((0, t0 > 0), (1, True)), x)
-    """
-    if isinstance(condition, (bool, Boolean)):
-        return elementwise(lambda a, b: Piecewise((a, condition), (b, True)), A, B)
-    condition = operand(condition, "where")
-    holds: Callable[..., Any] = lambda value: Ne(value, 0)  # noqa: E731
-    operands = (condition,)
-    if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
-        branches = condition.template.expr.args
-        if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
-            relation, names, operands = branches[0].cond, condition.template.variables, condition.operands
-            holds = lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))  # noqa: E731
-    return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)
-
-
-def _relation(relation: Any, A: Any, B: Any) -> Any:
-    return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
-
-
-@documented(_OF_TWO)
-def greater(A: Scalar, B: Scalar) -> Any:
-    """1 where ``A > B``, 0 elsewhere, entry by entry; the derivative is 0.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.greater(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Gt, A, B)
-
-
-@documented(_OF_TWO)
-def less(A: Scalar, B: Scalar) -> Any:
-    """1 where ``A < B``, 0 elsewhere, entry by entry; the derivative is 0.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.less(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Lt, A, B)
-
-
-@documented(_OF_TWO)
-def equal(A: Scalar, B: Scalar) -> Any:
-    """1 where the entries are equal, 0 elsewhere; the derivative is 0.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.equal(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Eq, A, B)
 
 
 def norm(A: Scalar, ord: Any = 2) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from sympy import Idx, Piecewise, Symbol
 
-from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
+from sympy_tensordiff.symbolic.traversal import Recursion, trampoline
 
 Scope: TypeAlias = frozenset[tuple[Any, Any]]
 """What stands in place of the symbols that are bound around an expression."""

@@ -8,8 +8,8 @@ import sympy
 from sympy import Expr, Function, Lambda, S
 from sympy.core.function import ArgumentIndexError
 
-from sympy_tensordiff.symbolic.code import METHODS
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, placeholders
+from sympy_tensordiff.symbolic.printing import METHODS
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

@@ -7,15 +7,15 @@ from typing import Any
 from sympy import Add, Dummy, Idx, Max, Min, Mul, Symbol, expand
 
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.symbolic import deep
+from sympy_tensordiff.symbolic import depth
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
-from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.reduction_printing import PrintedExtremum, PrintedProduct, PrintedSum
+from sympy_tensordiff.symbolic.signatures import documented
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 _SECTIONS = """
@@ -83,7 +83,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
         return True if self.args[0] == 0 else None
 
     def _eval_expand_basic(self, **hints: Any) -> Any:
-        deep.refuse_walk(self, "expand")
+        depth.refuse_walk(self, "expand")
         return expanded_sum(self, **hints)
 
 

@@ -10,8 +10,8 @@ from sympy import Max, Piecewise, Pow, S, exp
 from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,

@@ -15,6 +15,7 @@ from sympy import (
     Lambda,
     MatAdd,
     MatMul,
+    MatrixExpr,
     MatrixSymbol,
     OneMatrix,
     S,
@@ -31,7 +32,7 @@ from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.hooks import rewritten
+from sympy_tensordiff.symbolic.hooks import register_notation, rewritten
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorCofactor,
     TensorDeterminant,
@@ -54,7 +55,7 @@ from sympy_tensordiff.symbolic.notation import (
 from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, Scope
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.traversal import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -261,3 +262,6 @@ def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
 def refusal(expr: Any, reason: str) -> UnsupportedError:
     """The error that a part has no form."""
     return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
+
+
+register_notation(MatrixExpr, to_matrices)

@@ -1,17 +1,20 @@
-"""The nodes of expressions, each once however many paths lead to it, and the names in them; nothing recurses."""
+"""Walks without Python's recursion: depth costs memory, never a stack overflow.
+
+The nodes of expressions, each once however many paths lead to it, and the names in them; and `trampoline`, which runs
+recursive passes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar
 
 from sympy import Basic, Idx, Symbol
 
-
-def arguments(node: Any) -> tuple[Any, ...]:
-    """All parts of a node."""
-    return tuple(node.args)
+arguments: Callable[[Any], tuple[Any, ...]] = attrgetter("args")
+"""All parts of a node."""
 
 
 def parts(node: Any) -> tuple[Any, ...]:
@@ -27,9 +30,10 @@ def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = a
     stack = list(exprs)
     seen = {id(expr): expr for expr in stack}
     while stack:
-        new = {id(arg): arg for arg in below(stack.pop()) if id(arg) not in seen}
-        seen.update(new)
-        stack.extend(new.values())
+        for arg in below(stack.pop()):
+            if id(arg) not in seen:
+                seen[id(arg)] = arg
+                stack.append(arg)
     return list(seen.values())
 
 
@@ -54,7 +58,7 @@ def _has_those_of_parts(kind: type) -> bool:
 
 def names_in(exprs: Iterable[Basic]) -> set[str]:
     """The names of all symbols, tensors and functions in the expressions, free or bound."""
-    names = (getattr(node, "name", None) for node in nodes_in(exprs))
+    names = (node.name for node in nodes_in(exprs) if hasattr(type(node), "name"))
     return {name for name in names if isinstance(name, str)}
 
 
@@ -69,3 +73,45 @@ def postorder(expr: Basic, done: Mapping[Basic, Any], below: Callable[[Any], tup
             stack.pop()
             if node not in done:
                 yield node
+
+
+T = TypeVar("T")
+Recursion: TypeAlias = Generator["Recursion[Any]", Any, T]
+"""A pass over one node: ``result = yield self.visit(child)`` recurses, ``return`` answers."""
+
+
+def trampoline(first: Recursion[T]) -> T:
+    """Runs a pass written as a generator that yields the generators of its recursive calls.
+
+    >>> def depth(n):
+    ...     return 0 if n == 0 else 1 + (yield depth(n - 1))
+    >>> trampoline(depth(100_000))
+    100000
+    """
+    stack: list[Recursion[Any]] = [first]
+    value: Any = None
+    while True:
+        try:
+            call = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+            if not stack:
+                return value  # type: ignore[no-any-return]
+        else:
+            stack.append(call)
+            value = None
+
+
+def named_in(exprs: Iterable[Any]) -> list[Any]:
+    """The named parts of expressions, each after those that its definition is made of."""
+    order: dict[Any, None] = {}
+    stack = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
+    below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in stack}
+    while stack:
+        todo = [part for part in below[stack[-1]] if part not in order]
+        if todo:
+            stack += todo
+        else:
+            order[stack.pop()] = None
+    return [*order]

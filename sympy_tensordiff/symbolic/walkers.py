@@ -20,8 +20,8 @@ from typing import Any
 from sympy import Basic, Expr, Indexed, Mod, Piecewise, S, preorder_traversal
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic import deep
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic import depth
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.traversal import names_in
 
 
@@ -106,7 +106,7 @@ class Shown:
 
     def atoms(self, *types: Any) -> set[Any]:
         """As `Basic.atoms`."""
-        return deep.atoms(self, types)
+        return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
         """As `Basic.has`."""
@@ -136,18 +136,18 @@ def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
     if asking.f_code is POSTORDER:
         if asked_by(asking) is SAME:
             return ()  # nodes of ours that are the same are one object
-        deep.refuse_walk(node, "a walk over the parts")
+        depth.refuse_walk(node, "a walk over the parts")
     if asking.f_code is COUNT:
-        deep.refuse_walk(node, "the number of operations")
+        depth.refuse_walk(node, "the number of operations")
     if asking.f_code is PREORDER:
-        deep.refuse_walk(node, "a walk over the parts")
+        depth.refuse_walk(node, "a walk over the parts")
         return () if node.is_binder and asked_for_atoms(asking) else own
     if asking.f_code is HAS:
         if asked_for_cases(asking):
             return without_cases(node)
-        return own if node.is_symbol or not measures(node).is_deep else deep.not_walked(node, asking)
+        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking)
     if asking.f_code is WALK:
-        deep.refuse_walk(node, "replace")
+        depth.refuse_walk(node, "replace")
         query, value = called_replace(asking)
         if getattr(query, "__globals__", None) is SIMPLIFY:
             return own if node.is_symbol else ()

@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied, maximum, minimum
+from sympy_tensordiff.integer.rows import shape_rows, substitute_all
 
 ANY = (-2, 3)
 """Values of data that select nothing, and are compared with nothing."""
@@ -104,7 +105,7 @@ class _Walk:
                 stack += [(arg, rows) for arg in node.args]
 
     def rows(self, rows: Iterable[Row]) -> tuple[Row, ...]:
-        return tuple(row.substitute(self.known) for row in rows)
+        return substitute_all(rows, self.known)
 
     def node(self, node: Node, rows: tuple[Row, ...]) -> None:
         if node.op == "read":
@@ -123,7 +124,7 @@ class _Walk:
     def read(self, form: Affine, extent: Affine, rows: tuple[Row, ...]) -> None:
         """``0 <= form < extent``, where variables may have data as bounds."""
         last = maximum(extent - 1, rows)
-        if all(implied(row, rows) for row in (Row("ge", form), Row("ge", extent - 1 - form))):
+        if all(implied(row, rows) for row in shape_rows([form], [extent])):
             return
         self.within(form, 0, None if last is None else floor(last), rows)
         for row in rows:

@@ -15,7 +15,7 @@ from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference import symbols_of, tensors_of
-from sympy_tensordiff.symbolic.integers import integers_by_use
+from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.integer_data import data_ranges
 

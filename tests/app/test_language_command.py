@@ -15,8 +15,8 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line, forms, language_command
 from sympy_tensordiff.app.language_command import PROGRAM
-from sympy_tensordiff.parsing.language import LONGEST
 from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.parsing.thesis import LONGEST
 
 QUADRATIC = "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
 INVERSE = "declare X 2 expression inv(X) derivative wrt X"

@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, IndexValue, Load, Na
 from sympy_tensordiff.codegen.ir.verify import Escape, escape_at, failing
 from sympy_tensordiff.codegen.ir.walk import loops
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, apart
+from sympy_tensordiff.integer.data import DataEntry, partition_data
 
 L, M, N, K = (Affine.variable(name) for name in "LMNK")
 i, j, k, p, q, r = (Affine.variable(name) for name in "ijkpqr")
@@ -102,8 +102,8 @@ def left(program: Program) -> list[tuple[str, int, Escape]]:
         inner = {*kernel.axes, *(one.variable for one in loops(kernel.body))}
         for read in reads_of(kernel, prover.shapes):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                for rows in failing(read.context, read.choices, row) if not apart([row])[1] else ():
-                    escape = escape_at(apart(rows)[0], prover.facts, inner)
+                for rows in failing(read.context, read.choices, row) if not partition_data([row])[1] else ():
+                    escape = escape_at(partition_data(rows)[0], prover.facts, inner)
                     if escape is not None:
                         found.append((read.load.array, axis, escape))
     return found

@@ -14,7 +14,7 @@ from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.algebra import simplify
-from sympy_tensordiff.simplify.keys import Keys
+from sympy_tensordiff.simplify.factoring import Keys
 
 
 def size(*roots):

@@ -15,12 +15,13 @@ from exact_checks import contract
 from sympy import Abs, Eq, Max, Min, Mod, Piecewise
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, hessian, indices, jacobian, vjp
-from sympy_tensordiff.derivative import annihilation, elementwise, pullbacks, sweep
+from sympy_tensordiff.derivative import annihilation, pullbacks, sweep
 from sympy_tensordiff.graph import nodes, write
-from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, normalise, smith
+from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, smith, solving, values
+from sympy_tensordiff.integer import rows as conditions
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, choices, facts, ranges, solving
+from sympy_tensordiff.simplify import bounds, choices, facts, pipeline
 from sympy_tensordiff.symbolic import binders
 
 i, j, k, l, p, q = indices("i j k l p q")
@@ -390,11 +391,11 @@ def ceil_in_place_of_floor(patches):
             row = affine.Row("ge", row.form + up)
         return original(row)
 
-    patches.function(normalise, "normalise", mutate)
+    patches.function(conditions, "normalise", mutate)
 
 
 def rows_not_tightened(patches):
-    patches.function(ranges, "to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
+    patches.function(values, "to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
 
 
 def a_redundant_row_too_many(patches):
@@ -502,11 +503,11 @@ def pair_of_fourier_motzkin_dropped(patches):
 
 
 def factors_taken_out_of_empty_sums(patches):
-    patches.function(ranges, "never_empty", lambda original, limits, known: True)
+    patches.function(values, "never_empty", lambda original, limits, known: True)
 
 
 def reads_left_unguarded(patches):
-    patches.function(elementwise, "explicit_reads", lambda original, graph, nodes, *more: list(nodes))
+    patches.function(pipeline, "explicit_reads", lambda original, graph, nodes, *more: list(nodes))
 
 
 def slopes_multiplied_where_nothing_is_chosen(patches):

@@ -139,10 +139,10 @@ OF_GENERAL: tuple[tuple[Callable[[], Any], Callable[[Values], Any]], ...] = (
     (lambda: functions.trace(W.T @ A @ A.T @ W), lambda v: ((v[A].T @ v[W]) ** 2).sum((-1, -2))),
     (lambda: functions.trace(A @ W @ W.T), lambda v: _trace(v[A], v[W], _turned(v[W]))),
     (
-        lambda: functions.sum(functions.logsumexp(X @ W, axis=1)),
+        lambda: reductions.sum(reductions.logsumexp(X @ W, axis=1)),
         lambda v: np.log(np.exp(v[X] @ v[W]).sum(-1)).sum(-1),
     ),
-    (lambda: functions.dot(x, W @ functions.sum(W, axis=0)), lambda v: _form(v[x], v[W], v[W].sum(-2))),
+    (lambda: functions.dot(x, W @ reductions.sum(W, axis=0)), lambda v: _form(v[x], v[W], v[W].sum(-2))),
     (lambda: functions.dot(W.T @ x, W.T @ x), lambda v: ((_turned(v[W]) @ v[x][..., None]) ** 2).sum((-1, -2))),
     (lambda: functions.dot(x, x), lambda v: (v[x] ** 2).sum(-1)),
     (lambda: reductions.max(W), lambda v: v[W].max((-1, -2))),
@@ -166,7 +166,7 @@ OF_DEFINITE: tuple[tuple[Callable[[], Any], Callable[[Values], Any]], ...] = (
     (lambda: functions.trace(S @ A @ S), lambda v: _trace(v[S], v[A], v[S])),
     (lambda: functions.trace(P @ S @ P @ S), lambda v: _trace(v[P], v[S], v[P], v[S])),
     (lambda: reductions.norm(S - T), lambda v: np.sqrt(((v[S] - v[T]) ** 2).sum((-1, -2)))),
-    (lambda: functions.sum(entrywise.exp(S)), lambda v: np.exp(v[S]).sum((-1, -2))),
+    (lambda: reductions.sum(entrywise.exp(S)), lambda v: np.exp(v[S]).sum((-1, -2))),
     (lambda: -entrywise.log(functions.trace(S)), lambda v: -np.log(_trace(v[S]))),
 )
 """Functions of a positive definite matrix, and of a vector or a matrix jointly."""
@@ -216,8 +216,8 @@ class _Maker:
         """A sum over a vector; over a product of two vectors now and then."""
         made, value = self.vector(depth)
         if self.draw.random() < 0.15:
-            return functions.sum(made) * lam, lambda v: value(v).sum(-1) * v[lam]
-        return functions.sum(made), lambda v: value(v).sum(-1)
+            return reductions.sum(made) * lam, lambda v: value(v).sum(-1) * v[lam]
+        return reductions.sum(made), lambda v: value(v).sum(-1)
 
     def scalar(self, depth: int) -> Twin:
         k = self.draw.random()
@@ -225,7 +225,7 @@ class _Maker:
             return self.total(self.draw.choice((1, 1, 2)))
         if k < 0.48:
             made, value = self.vector(self.draw.randint(0, 1))
-            return functions.logsumexp(made), lambda v: np.log(np.exp(value(v)).sum(-1))
+            return reductions.logsumexp(made), lambda v: np.log(np.exp(value(v)).sum(-1))
         if k < 0.54:
             (made, value), _ = self.affine()
             p, q = self.draw.choice([(2, 1), (2, 1), (2, 3), (4, 1), (3, 1), (1, 1), (2, sympy.Rational(1, 2))])
@@ -247,17 +247,17 @@ class _Maker:
         choices: list[Twin] = [
             (entrywise.sqrt(1 + dot[0]), lambda v: np.sqrt(1 + dot[1](v))),
             (functions.dot(X @ x, X @ x), lambda v: (_rows(v) ** 2).sum(-1)),
-            (dot[0] / functions.sum(c), lambda v: dot[1](v) / v[c].sum()),
+            (dot[0] / reductions.sum(c), lambda v: dot[1](v) / v[c].sum()),
             (reductions.var(x), lambda v: v[x].var(-1)),
         ]
         if self.is_positive:
             choices += [
-                (-entrywise.exp(functions.sum(entrywise.log(x)) / m), lambda v: -np.exp(np.log(v[x]).mean(-1))),
-                (functions.sum(x**3) ** sympy.Rational(1, 3), lambda v: (v[x] ** 3).sum(-1) ** (1 / 3)),
-                (1 / functions.sum(x), lambda v: 1 / v[x].sum(-1)),
+                (-entrywise.exp(reductions.sum(entrywise.log(x)) / m), lambda v: -np.exp(np.log(v[x]).mean(-1))),
+                (reductions.sum(x**3) ** sympy.Rational(1, 3), lambda v: (v[x] ** 3).sum(-1) ** (1 / 3)),
+                (1 / reductions.sum(x), lambda v: 1 / v[x].sum(-1)),
             ]
             if self.joint:
-                choices += [(functions.dot(u, u) / functions.sum(x), lambda v: (v[u] ** 2).sum(-1) / v[x].sum(-1))] * 4
+                choices += [(functions.dot(u, u) / reductions.sum(x), lambda v: (v[u] ** 2).sum(-1) / v[x].sum(-1))] * 4
         return self.draw.choice(choices)
 
     def matrix_case(self) -> Case:
@@ -279,8 +279,8 @@ class _Maker:
             return make(), value
         outer, numeric = self.draw.choice(EVERYWHERE)
         if self.draw.random() < 0.5:
-            return functions.sum(outer(W)), lambda v: numeric(v[W]).sum((-1, -2))
-        return functions.sum(outer(X @ W - Y)), lambda v: numeric(_residual(v)).sum((-1, -2))
+            return reductions.sum(outer(W)), lambda v: numeric(v[W]).sum((-1, -2))
+        return reductions.sum(outer(X @ W - Y)), lambda v: numeric(_residual(v)).sum((-1, -2))
 
 
 def _rows(values: Values) -> Any:

@@ -14,7 +14,7 @@ from sympy import Expr, Symbol
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient, hessian, jacobian, vjp
-from sympy_tensordiff.derivative.delta_elimination import simplify_deltas
+from sympy_tensordiff.derivative.native import simplify_deltas
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp

@@ -145,7 +145,7 @@ class TensorGenerator:
             forms = [
                 *(entrywise.sin, entrywise.cos, entrywise.tanh, sigmoid, softplus),
                 *(lambda a: entrywise.exp(-(a**2)), lambda a: entrywise.sqrt(1 + a**2)),
-                *(lambda a: functions.softmax(a, axis=axis), lambda a: entrywise.log(1 + a**2)),
+                *(lambda a: reductions.softmax(a, axis=axis), lambda a: entrywise.log(1 + a**2)),
                 *(lambda a: (1 + a**2) ** entrywise.sin(a), entrywise.arctan),
             ]
         return self.random.choice(forms)(inner)
@@ -200,13 +200,13 @@ class TensorGenerator:
         axes = self.random.choice(((0,), (1,), (2,), (0, 1), (1, 2), (0, 0), (1, 1)))
         inner = self.tensor(axes, depth - 1)
         forms: list[Callable[[Any], Any]] = [
-            *(functions.sum, functions.mean, lambda a: reductions.norm(a) ** 2),
+            *(reductions.sum, reductions.mean, lambda a: reductions.norm(a) ** 2),
             lambda a: a[tuple(self.random.randrange(self.least[axis]) for axis in axes)],
         ]
         if len(axes) == 2 and axes[0] == axes[1]:
             forms += [functions.det, functions.det, functions.trace]
         if self.kind == "smooth":
-            forms += [functions.logsumexp, lambda a: reductions.norm(a + 3)]
+            forms += [reductions.logsumexp, lambda a: reductions.norm(a + 3)]
         return self.random.choice(forms)(inner)
 
     def native(self, depth: int) -> Any:

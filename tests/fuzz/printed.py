@@ -27,7 +27,7 @@ from sympy_tensordiff.symbolic import (
     sums,
     tensors,
 )
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.testing.exact import assert_equal
 
 _MODULES = (entrywise_functions, functions, scalar_functions, einsum, matrix_functions, sums, tensors, sympy)

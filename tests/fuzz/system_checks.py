@@ -24,7 +24,7 @@ from sympy_tensordiff.integer.polyhedron import (
     order,
     remove_redundant,
 )
-from sympy_tensordiff.simplify.solving import solve_equations
+from sympy_tensordiff.integer.solving import solve_equations
 
 from .systems import IndexSystem, Points, points, random_form, random_system
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from sympy_tensordiff.graph.collector import no_collection
+from sympy_tensordiff.graph.interning import no_collection
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -35,7 +35,7 @@ from sympy import (
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import IndexExpressionError
-from sympy_tensordiff.graph.decisions import CASES_LIMIT
+from sympy_tensordiff.graph.decision_trees import CASES_LIMIT
 from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
 from sympy_tensordiff.reference import evaluate
 

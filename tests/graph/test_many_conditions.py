@@ -8,7 +8,14 @@ from exact_checks import assert_derivative_exact, assert_kernel_exact
 from sympy import And, Eq, KroneckerDelta, Mod, Ne, Not, Or, Piecewise, Xor, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.graph.decisions import CASES_LIMIT, DECISIONS_LIMIT, Literal, TooManyCasesError, decisions, logic
+from sympy_tensordiff.graph.decision_trees import (
+    CASES_LIMIT,
+    DECISIONS_LIMIT,
+    Literal,
+    TooManyCasesError,
+    decisions,
+    logic,
+)
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row

@@ -16,7 +16,7 @@ from sympy_tensordiff.integer.extrema import (
     parts_in,
     pieces,
     positive_part,
-    separated,
+    split_clamps,
 )
 from sympy_tensordiff.integer.polyhedron import count_points, find_point, implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.products import times
@@ -124,9 +124,9 @@ def test_one_maximum_has_one_form():
 
 
 def test_subtracted_maxima_are_several_rows():
-    rows = separated(Row("ge", least([i, n - 1, j]) - 1), frozenset("ijn"))
+    rows = split_clamps(Row("ge", least([i, n - 1, j]) - 1), frozenset("ijn"))
     assert {row.form for row in rows} == {i - 1, n - 2, j - 1}
     row = Row("ge", greatest([i, n]) - 1)
-    assert separated(row, frozenset("ijn")) == [row]
+    assert split_clamps(row, frozenset("ijn")) == [row]
     row = Row("ge", j - greatest([i, n]))
-    assert separated(row, frozenset("j")) == [row]
+    assert split_clamps(row, frozenset("j")) == [row]

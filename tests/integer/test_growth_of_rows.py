@@ -12,8 +12,8 @@ from sympy_tensordiff.integer import fourier_motzkin, implication, nests
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import bounds, implied, order
 from sympy_tensordiff.integer.products import Product, times
+from sympy_tensordiff.integer.solving import solve_equations
 from sympy_tensordiff.integer.system import system
-from sympy_tensordiff.simplify.solving import solve_equations
 
 SIX = 6
 

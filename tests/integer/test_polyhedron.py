@@ -9,7 +9,6 @@ import random_systems as systems
 from every import every
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.normalise import normalise, normalise_rows
 from sympy_tensordiff.integer.polyhedron import (
     FALSE,
     Bounds,
@@ -24,6 +23,7 @@ from sympy_tensordiff.integer.polyhedron import (
     remove_redundant,
 )
 from sympy_tensordiff.integer.products import SymbolicQuotient, times
+from sympy_tensordiff.integer.rows import normalise, normalise_rows
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 

@@ -23,7 +23,7 @@ from sympy_tensordiff.errors import ParseError, UnsupportedError
 class Row(NamedTuple):
     """An input of the thesis.
 
-    ``typed`` and ``printed`` are the expression and its derivative in the thesis, ``corrected`` and ``read`` what they
+    ``signatures`` and ``printed`` are the expression and its derivative in the thesis, ``corrected`` and ``read`` what they
     were before letters were lost; ``lost`` is how the input as typed is refused. ``alike`` says whether the
     printed derivative is the one here once its deltas are gone, entries are from ``low`` on in absolute value,
     and of both signs where ``low`` is negative.

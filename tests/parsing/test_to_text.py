@@ -13,7 +13,7 @@ from inputs import Inputs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.language import LONGEST
+from sympy_tensordiff.parsing.thesis import LONGEST
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")

@@ -4,8 +4,8 @@ import random
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.clamps import decide_clamps_of_rows
 from sympy_tensordiff.integer.extrema import greatest
-from sympy_tensordiff.simplify.clamps import decided_rows
 
 i, j = Affine.variable("i"), Affine.variable("j")
 BOX = tuple(Row("ge", form) for form in (i, 3 - i, j, 3 - j))
@@ -36,7 +36,7 @@ def random_row(generator, shared):
 
 
 def check(rows, facts):
-    decided = decided_rows(rows, facts)
+    decided = decide_clamps_of_rows(rows, facts)
     if decided == rows:
         return False
     for a, b in product(range(-6, 8), repeat=2):
@@ -63,4 +63,4 @@ def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():
     check((row,), ())
     # What a row holds once, and adds, it decides.
     once = Row("ge", part - j - 9)
-    assert decided_rows((once, Row("ge", j)), ()) == (Row("ge", i - 3 * j - 7), Row("ge", j))
+    assert decide_clamps_of_rows((once, Row("ge", j)), ()) == (Row("ge", i - 3 * j - 7), Row("ge", j))

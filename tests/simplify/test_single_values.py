@@ -4,8 +4,8 @@ import pytest
 from sympy import Eq, Mod, Piecewise
 
 import sympy_tensordiff as td
+from sympy_tensordiff.integer import values
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify import ranges
 
 P, A, B, C = (Affine({v: 1}) for v in range(4))
 
@@ -18,10 +18,10 @@ def between(low, form, high):
 def test_projections_are_made_where_one_value_is_left(rest, monkeypatch):
     """``12*a + 4*b + 2*c <= p <= 12*a + 4*b + 2*c + rest`` for b and c in 0, 1 leaves one a up to rest = 5."""
     made = []
-    project = ranges.project
-    monkeypatch.setattr(ranges, "project", lambda *given, **named: made.append(1) or project(*given, **named))
+    project = values.project
+    monkeypatch.setattr(values, "project", lambda *given, **named: made.append(1) or project(*given, **named))
     rows = (*between(0, B, 1), *between(0, C, 1), *between(0, P - 12 * A - 4 * B - 2 * C, rest))
-    found = ranges.single_value([1, 2, 3], rows)
+    found = values.single_value([1, 2, 3], rows)
     if rest > 5:
         assert found is None
         assert not made  # out of many variables that takes long

@@ -12,7 +12,7 @@ from sympy.printing.printer import Printer
 
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices
-from sympy_tensordiff.symbolic.code import METHODS
+from sympy_tensordiff.symbolic.printing import METHODS
 
 i, j, n, m, p = indices("i j n m p")
 A = TensorSymbol("A", (n, m))

@@ -7,7 +7,7 @@ from sympy import Function, Rational, Symbol, latex, pretty, sin, srepr, symbols
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.measures import TALLEST, measures
+from sympy_tensordiff.symbolic.depth import TALLEST, measures
 
 i, j, k, n, m = td.indices("i j k n m")
 a, b = symbols("a b", real=True)

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.scalars import MaskedEntry
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
+from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, quotient_by, times
 
@@ -230,7 +230,7 @@ def split_conditions(lanes: Lanes, rows: tuple[Row, ...]) -> Split:
 def _plain(lanes: Lanes, rows: list[Row]) -> list[Row]:
     """The rows without maxima and minima of the lanes' indices, as far as several rows say the same."""
     images = [Row(row.kind, lanes.image(row.form), row.modulus) for row in rows]
-    parts = [part for row in images for part in separated(row, frozenset(lanes.axes_in(row.form)))]
+    parts = [part for row in images for part in split_clamps(row, frozenset(lanes.axes_in(row.form)))]
     return [part for part in parts if not (part.form.compounds() and implied(part, ()))]
 
 

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.loops import Argument, Program, Scatter
 from sympy_tensordiff.codegen.ir.walk import array_shapes, forms, loops
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.products import rounded, slope
+from sympy_tensordiff.integer.products import quotients_in, slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
 def _is_linear(form: Affine, name: str) -> bool:
     """Whether ``form == length`` has at most one solution for a size."""
     found = slope(form, name)
-    return found is not None and not rounded(form) and found[0] != Affine()
+    return found is not None and not quotients_in(form) and found[0] != Affine()
 
 
 def check_determined(program: Program) -> None:

@@ -25,11 +25,11 @@ from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, N
 from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, apart, data_depth, data_entries
+from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries, partition_data
 from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
-from sympy_tensordiff.integer.products import Product, product_rows, rounded
+from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -62,9 +62,9 @@ def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row
     """Whether a read happens in no call where ``row`` does not hold, as far as sizes and integer arguments tell."""
     if data_entries([row.form]):
         return False  # Unknown numbers to a projection, in what is around the read, too.
-    plain, _ = apart(read.context)
+    plain, _ = partition_data(read.context)
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
-    found = [escape_at(apart(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
+    found = [escape_at(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
     return all(escape is None or _is_covered(escape, program, prover.facts) for escape in found)
 
 
@@ -127,7 +127,7 @@ def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
             fresh[compound] = Affine.variable(f"quotient {len(fresh)}")
             work += pair
     for row in work:
-        while any(c in fresh for c in rounded(row.form)):
+        while any(c in fresh for c in quotients_in(row.form)):
             row = row.substitute(fresh)
         result.append(row)
     names = {name for row in result for name in row.form.atoms()}

@@ -21,11 +21,11 @@ from sympy_tensordiff.codegen.lower.lower import CONDITIONS
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, bounds_a_loop, data_entries, innermost_first
+from sympy_tensordiff.integer.data import DataEntry, data_entries, innermost_first
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.rows import bounds_a_loop, limits_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses
-from sympy_tensordiff.simplify.facts import limits_of
 
 Rows = tuple[Row, ...]
 

@@ -13,11 +13,11 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instances
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
+from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.data import compounds_in, data_entries
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
 from sympy_tensordiff.simplify.facts import unconditional_reads
-from sympy_tensordiff.simplify.roundings import settled
 from sympy_tensordiff.simplify.signs import with_signs
 
 Rows = tuple[Row, ...]
@@ -178,7 +178,7 @@ class Keeper:
     def alike(self, node: Node, known: Rows) -> Node:
         """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
         facts = (*self.lowering.facts, *known)
-        return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(settled(form, facts)))])[0]
+        return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(gist(form, facts)))])[0]
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
@@ -214,7 +214,7 @@ class Keeper:
         alike = partial(self.alike, known=known)
         for found in instances(self.graph, pattern, (*axes, *holes), value, alike) if holes else ():
             given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
-            if all(implied(Row("eq", settled(difference, facts)), facts) for difference in given):
+            if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
                 yield found
 
 

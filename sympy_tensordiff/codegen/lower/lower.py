@@ -30,8 +30,9 @@ from sympy_tensordiff.codegen.lower.storage import Block
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import bounds_a_loop, data_entries
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import bounds_a_loop
 
 Rows = tuple[Row, ...]
 

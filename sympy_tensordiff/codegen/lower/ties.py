@@ -25,7 +25,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.simplify.cases import cases_of
+from sympy_tensordiff.simplify.choices import cases_of
 
 Rows = tuple[Row, ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from lark import Token
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.parsing.front import WORDS, Language, found, read
+from sympy_tensordiff.parsing.frontend import WORDS, Language, found, read
 from sympy_tensordiff.parsing.indexed.build import Builder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.parsing.front import Tree, bottom_up, check_declared, check_word, cut, known
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declared, check_word, cut, known
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 

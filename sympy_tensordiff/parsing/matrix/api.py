@@ -8,7 +8,7 @@ from typing import Any
 from lark import Token
 
 from sympy_tensordiff.parsing.axes import Unified, named
-from sympy_tensordiff.parsing.front import (
+from sympy_tensordiff.parsing.frontend import (
     WORDS,
     Language,
     Tree,

@@ -9,7 +9,7 @@ import sympy
 from sympy import S
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
     ENTRYWISE,
@@ -33,8 +33,8 @@ _ENTRYWISE = {
     **{"ln": entrywise_functions.log, "sigmoid": sigmoid, "softplus": softplus},
 }
 _PLAIN: dict[str, Any] = {
-    **{"sum": functions.sum, "mean": functions.mean, "norm": reductions.norm, "norm2": reductions.norm},
-    **{"logsumexp": functions.logsumexp, "softmax": functions.softmax, "diag": functions.diag},
+    **{"sum": reductions.sum, "mean": reductions.mean, "norm": reductions.norm, "norm2": reductions.norm},
+    **{"logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "diag": functions.diag},
     **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
     **{"adj": functions.adj, "dot": functions.dot, "outer": functions.outer},
 }
@@ -152,7 +152,7 @@ class Builder:
         shape = self.shape(self.shapes.axes[node])
         match name:
             case "norm1":
-                return functions.sum(entrywise_functions.abs(parts[0]))
+                return reductions.sum(entrywise_functions.abs(parts[0]))
             case "logdet":
                 return self.entrywise("log", functions.det(parts[0]))
             case "transpose":
@@ -175,4 +175,4 @@ class Builder:
             return self.scalars.function(name, value)
         if name == "sqrt":
             return self.scalars.power(value, S.Half)
-        return self.scalars.held(_ENTRYWISE[name](value))
+        return self.scalars.bounded(_ENTRYWISE[name](value))

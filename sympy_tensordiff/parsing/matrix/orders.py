@@ -8,7 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.errors import ParseError
-from sympy_tensordiff.parsing.front import Tree, cut
+from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.parsing.matrix.shapes import COLUMN, MATRIX, NUMBER, ODD, WORDS, Shapes
 
 MOST = 2_000

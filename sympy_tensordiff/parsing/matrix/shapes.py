@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from sympy_tensordiff.parsing.axes import Unified
-from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.frontend import Tree
 
 Axes: TypeAlias = tuple[int | None, int | None]
 NUMBER, COLUMN, ROW, MATRIX = range(4)

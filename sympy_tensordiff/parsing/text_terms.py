@@ -11,14 +11,14 @@ from sympy import Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, 
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.pieces import LETTERS, axis_letters, decimal_places
+from sympy_tensordiff.parsing.precedence import LETTERS, axis_letters, decimal_places
+from sympy_tensordiff.symbolic.bounded_depth import applied
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.elementwise import TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.shallow import applied
 from sympy_tensordiff.symbolic.subscripts import Subscripts, parse_subscripts
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import nodes_in

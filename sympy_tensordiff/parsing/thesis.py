@@ -7,7 +7,7 @@ from sys import maxsize
 
 from lark import Token
 
-from sympy_tensordiff.parsing.front import Language, cut, found, is_called
+from sympy_tensordiff.parsing.frontend import Language, cut, found, is_called
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 
 LONGEST = 200_000

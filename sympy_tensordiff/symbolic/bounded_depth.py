@@ -13,7 +13,7 @@ from typing import Any
 from sympy import Add, Basic, Expr, Max, Min, Mul
 
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import postorder
 
@@ -21,14 +21,14 @@ WIDE = 50
 """As many operands count as a level more: what stands above a wide node goes through its operands each time."""
 
 
-class Shallow:
+class BoundedDepth:
     """Holds scalars of more than ``deepest`` levels by entries; remembers the levels of those it has seen."""
 
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest
         self.levels: dict[Any, int] = {}
 
-    def held(self, scalar: Any) -> Any:
+    def bounded(self, scalar: Any) -> Any:
         """``scalar``, or an entry that is equal to it where it has too many levels."""
         if isinstance(scalar, Node) or not isinstance(scalar, Expr) or not scalar.args:
             return scalar

@@ -12,8 +12,8 @@ from sympy import Expr, Mod, Piecewise, S, floor
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.signatures import Expression
 from sympy_tensordiff.symbolic.tabulate import read, same_extent, tabulate
-from sympy_tensordiff.symbolic.typed import Expression
 
 
 def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice, permutations, product
-from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError
-from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.graph.write_forms import unlike
-from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
-from sympy_tensordiff.integer.extrema import greatest, least, shown
-from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
-from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
-Facts = tuple[Row, ...]
+from .affine import Affine, Row, quotient
+from .extrema import greatest, least
+from .fourier_motzkin import project
+from .implication import implied
+from .nests import Bounds, bounds, order
+from .products import quotient_by, quotients_in, slope, times
+from .rows import Rows, limits_of, linear, partition
+
 Single = tuple[dict[int, Affine], list[Row]]
 """The only value that a variable can have, and the guards that go with it."""
 ZERO = Affine()
@@ -27,27 +26,8 @@ MOST = 16
 """A projection that is only asked for the value of one variable is held to so many rows."""
 
 
-def atoms(rows: Facts) -> frozenset[int]:
-    """The variables in rows."""
-    return frozenset().union(*(row.form.atoms() for row in rows))
-
-
-def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Facts) -> tuple[tuple[Bounds, ...], Facts]:
-    """Triangular bounds of the variables in a good order, and the rows that hold none of them.
-
-    Raises
-    ------
-    LoopBoundError
-        Where none express the rows; under the names that the variables have.
-    """
-    try:
-        return _in_some_order(rows, variables, facts)
-    except LoopBoundError as error:
-        raise error.named(lambda part: _named(graph, part)) from None
-
-
-def _in_some_order(
-    rows: Sequence[Row], variables: Sequence[int], facts: Facts
+def nest_in_some_order(
+    rows: Sequence[Row], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
     """The loops in the best order, or in another one where there are no bounds in that; by multiples if need be."""
     orders = (order(rows, variables, facts), *islice(permutations(variables), MOST_ORDERS))
@@ -60,17 +40,6 @@ def _in_some_order(
     raise refused[0]
 
 
-def _named(graph: Graph, part: Any) -> str:
-    """A variable or a row in words; two variables of one name are told apart."""
-    if not isinstance(part, Row):
-        return str(graph.names[part])
-    names: dict[Variable, str] = {}
-    for v in sorted(part.form.atoms()):
-        names[v] = unlike(graph.names[v], set(names.values()))
-    form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
-    return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
-
-
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
     """The rows that say that each variable lies within its bounds."""
     rows = []
@@ -80,7 +49,7 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
     return rows
 
 
-def to_residues(rows: Facts) -> Facts:
+def to_residues(rows: Rows) -> Rows:
     """Inequalities moved to the nearest value that a congruence beside them allows: even and < 14 is <= 12."""
     result = []
     for row in rows:
@@ -94,7 +63,7 @@ def to_residues(rows: Facts) -> Facts:
     return tuple(result)
 
 
-def without_exact_floors(form: Affine, rows: Facts) -> Affine:
+def without_exact_floors(form: Affine, rows: Rows) -> Affine:
     """``2*floor(p/2) + 1`` as ``p`` where a congruence among ``rows`` says that p is odd."""
     for found in form.quotients():
         c, d = form.coefficient(found), found.divisor
@@ -109,12 +78,14 @@ def without_exact_floors(form: Affine, rows: Facts) -> Affine:
     return form
 
 
-def exact_rows(rows: Facts, known: Facts) -> Facts:
+def exact_rows(rows: Rows, known: Rows) -> Rows:
     """Rows, the inequalities among them without floors that known congruences make exact."""
+    if linear(rows):
+        return rows
     return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
-def single_value(variables: Sequence[int], rows: Facts, facts: Facts = ()) -> Single | None:
+def single_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Single | None:
     """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
@@ -134,11 +105,13 @@ def single_value(variables: Sequence[int], rows: Facts, facts: Facts = ()) -> Si
     return None
 
 
-def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[Affine, Affine] | None:
+def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
     """``floor(h/c)`` and what has to be non-negative there, for two rows that allow at most one value of ``v``."""
     held: dict[Affine, list[Affine]] = {}
     for row in rows:
-        parts = slope(row.form, v) if row.kind == "ge" and v in row.form.atoms() else None
+        if row.kind != "ge" or v not in row.form.atoms():
+            continue
+        parts = row.form.split(v) if linear([row]) else slope(row.form, v)
         if parts is not None:
             held.setdefault(parts[0], []).append(parts[1])
     for c, lows in held.items():
@@ -146,12 +119,13 @@ def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) 
             if _is_below(high + low, c, (*rows, *facts)):
                 value = quotient_by(high, c)
                 exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
-                if exists or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                rounded = () if exists or linear([value]) else quotients_in(value)
+                if all(found.atoms().isdisjoint(variables) for found in rounded):
                     return value, ZERO if exists else times(value, c) + low
     return None
 
 
-def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
+def _projected(v: int, variables: Sequence[int], rows: Rows) -> Rows:
     """What the rows say of one variable and of what is outside, without those that hide another variable.
 
     Nothing where they leave the variable several values: projecting many variables out takes long.
@@ -174,7 +148,7 @@ def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool
     return implied(Row("ge", other[v] - Affine({v: 1})), (*rows, *(row.substitute(other) for row in rows)))
 
 
-def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> Single | None:
+def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single | None:
     """A variable that an equation multiplies by a positive symbol: its value and the guard that goes with it.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
@@ -187,12 +161,12 @@ def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> Single
                 factor, rest = (part * sign for part in parts or ())
                 if implied(Row("ge", factor - 1), (*rows, *facts)):
                     value = quotient_by(-_without_digit(rest, factor, (*rows, *facts)), factor)
-                    if all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                    if all(found.atoms().isdisjoint(variables) for found in quotients_in(value)):
                         return {v: value}, [Row("eq", times(value, factor) + rest)]
     return None
 
 
-def _without_digit(rest: Affine, factor: Affine, known: Facts) -> Affine:
+def _without_digit(rest: Affine, factor: Affine, known: Rows) -> Affine:
     """The form without a variable that is known to lie between 0 and ``factor - 1``."""
     for v, c in rest.terms:
         digit = Affine({v: 1})
@@ -201,14 +175,14 @@ def _without_digit(rest: Affine, factor: Affine, known: Facts) -> Affine:
     return rest
 
 
-def _is_below(width: Affine, coefficient: Affine, known: Facts) -> bool:
+def _is_below(width: Affine, coefficient: Affine, known: Rows) -> bool:
     """Whether ``width < coefficient``, which is positive."""
     if coefficient.is_constant:
         return width.is_constant and width.constant < coefficient.constant > 0
     return all(implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
 
 
-def never_empty(limits: Sequence[Bounds], facts: Facts) -> bool:
+def never_empty(limits: Sequence[Bounds], facts: Rows) -> bool:
     """Whether every range provably holds an integer (sufficient: the dark shadow of each pair)."""
     known = facts
     for limit in limits:
@@ -230,3 +204,38 @@ def number_of_values(limit: Bounds) -> Affine | None:
         return None
     last = least(quotient(form, divisor) for form, divisor in limit.highs)
     return last - greatest(-quotient(-form, divisor) for form, divisor in limit.lows) + 1
+
+
+def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
+    """Whether a sum over simple ranges provably has a point: each range, given those around it."""
+    open_variables = set(variables)
+    while open_variables:
+        for v in sorted(open_variables):
+            others = open_variables - {v}
+            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
+            lows, highs = limits_of(v, own)
+            if lows and highs and len(lows) + len(highs) == len(own):
+                around = partition(rows, open_variables)[0]
+                if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
+                    open_variables.remove(v)
+                    break
+        else:
+            return False
+    return True
+
+
+def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
+    """The row where it is hardest to meet, so that it holds for the sizes alone.
+
+    ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
+    """
+    form = row.form
+    for v in bound:
+        c = form.coefficient(v)
+        if c == 0:
+            continue
+        candidates = limits_of(v, context)[0 if c > 0 else 1]
+        if len(candidates) != 1:
+            return None
+        form = form.substitute({v: candidates[0]})
+    return None if form.atoms() & frozenset(bound) else Row("ge", form)

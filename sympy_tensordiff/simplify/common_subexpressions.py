@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
+from sympy_tensordiff.integer.rows import atoms_in
 
 MOST = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -156,7 +157,7 @@ class Parts:
         variables, found = node.free - self._free, set[Row]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
-            variables = variables.union(*(row.form.atoms() for row in more)) - self._free
+            variables = variables | atoms_in(more) - self._free
         return frozenset(found)
 
     # -------------------------------------------------------------- equal parts
@@ -188,7 +189,7 @@ class Parts:
     def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
         """The bound variables in the order in which they occur, where each runs in a range of its own."""
         (rows,) = self._around[node]
-        others = frozenset().union(*(row.form.atoms() for row in rows)) - bound - self._free
+        others = atoms_in(rows) - bound - self._free
         if any(row.kind != "ge" or row.form.compounds() for row in rows):
             return None
         left = project(rows, others)

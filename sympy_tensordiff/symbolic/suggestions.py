@@ -10,7 +10,7 @@ import sys
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.depth import measures
 
 _LARGE = 30
 """The nodes of an expression that a hint repeats."""

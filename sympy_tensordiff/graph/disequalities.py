@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming, shape_rows, substitute_all
 
 
 class Case(NamedTuple):
@@ -38,13 +37,7 @@ class Case(NamedTuple):
 
 
 def joined_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The ``nodes`` with terms of additions on both sides of a value as one.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    """
+    """The ``nodes`` with terms of additions on both sides of a value as one."""
     work = _Sides(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
 
@@ -68,7 +61,7 @@ class _Sides:
         if node.plain:
             return node
         bound = node.free.intersection(self.level) if known else ()
-        known = tuple(row for row in known if not row.form.atoms().isdisjoint(bound)) if bound else ()
+        known = partition(known, bound)[1] if bound else ()
         if (node, known) not in self.done:
             self.done[node, known] = yield self.joined_within(node, known)
         return self.done[node, known]
@@ -76,7 +69,7 @@ class _Sides:
     def joined_within(self, node: Node, known: Rows) -> Recursion[Node]:
         graph = self.graph
         if node.op in BINDERS:
-            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in known)))
+            variables, rows, body = graph.inside(node, atoms_in(known))
             self.enter(variables)
             new = yield self.visit(body, (*known, *rows))
             if new is body:
@@ -84,9 +77,7 @@ class _Sides:
             if node.op == "comprehension":
                 return graph.comprehension(variables, node.data, new)
             return graph.reduce(node.op, variables, rows, new)
-        args = []
-        for arg in node.args:
-            args.append((yield self.visit(arg, known)))
+        args = yield from in_turn(self.visit(arg, known) for arg in node.args)
         new = graph.with_args(node, args)
         return self.joined(new, known) if new.op == "add" and not new.shape else new
 
@@ -130,7 +121,7 @@ class _Sides:
             shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
             self.enter(shared[len(bound)])
         variables = shared[len(bound)]
-        opening = {v: Affine.variable(w) for v, w in zip(bound, variables, strict=True)}
+        opening = renaming(bound, variables)
         own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.apart(body)
@@ -210,8 +201,8 @@ class _Sides:
         if not case.variables:
             return graph.guard(case.rows, body)
         variables = [graph.fresh(name) for name in case.names]
-        own = {v: Affine.variable(w) for v, w in zip(case.variables, variables, strict=True)}
-        inner = graph.sum(variables, [row.substitute(own) for row in case.rows], graph.substitute(body, own))
+        own = renaming(case.variables, variables)
+        inner = graph.sum(variables, substitute_all(case.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])
         for test in sorted(case.tests & case.outside, key=lambda test: test.id):
             term = graph.select(test, term, graph.zero)
@@ -229,7 +220,7 @@ def _inside(body: Node, bound: Sequence[int]) -> Iterator[Row]:
             for form, extent in zip(part.data, part.args[0].shape, strict=True):
                 (atom,) = form.atoms() if len(form.atoms()) == 1 else (-1,)
                 if isinstance(atom, int) and atom >= 0 and atom not in bound and form == Affine.variable(atom):
-                    yield from (Row("ge", form), Row("ge", extent - 1 - form))
+                    yield from shape_rows([form], [extent])
 
 
 def _needed(rows: Sequence[Row], side: Row) -> list[Row]:

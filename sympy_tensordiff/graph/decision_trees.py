@@ -15,7 +15,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
 """So many cases, and one for each value, are worth loops of their own."""

@@ -11,19 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd
+from typing import Protocol
 
-from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable, quotient
-from sympy_tensordiff.integer.data import is_opaque, selected_in
-from sympy_tensordiff.integer.lattice import dot, negated, shortened
-from sympy_tensordiff.integer.normalise import normalise_rows
-from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
+from . import smith
+from .affine import Affine, Compound, Quotient, Row, Variable, quotient
+from .data import is_opaque, selected_in
+from .lattice import dot, negated, shortened
+from .products import SymbolicQuotient, quotient_by, quotients_in, times
+from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
 
 
-def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
+class Names(Protocol):
+    """What names variables and makes new ones: a graph."""
+
+    names: list[str]
+
+    def fresh(self, name: str) -> int:
+        """A new variable."""
+
+
+RESIDUES_LIMIT = 16
+"""A condition on a remainder that allows so many values is a sum for each of them, in steps, without a test."""
+
+
+def solve_equations(names: Names, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
     """All equations and congruences over ``variables`` solved.
 
     Returns
@@ -37,12 +50,12 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
     mapping: dict[Variable, Affine] = {}
     current = normalise_rows(rows)
     while current is not None:
-        step = _solving_step(graph, kept, current)
+        step = _solving_step(names, kept, current)
         if step is None:
             return kept, mapping, current
         new, current, kept = step
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
-        current = normalise_rows(row.substitute(new) for row in current)
+        current = normalise_rows(substitute_all(current, new))
     return None
 
 
@@ -50,24 +63,24 @@ Rounded = Quotient | SymbolicQuotient
 Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
 
 
-def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
+def _solving_step(names: Names, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
     """One substitution, the rows it is to be made in, and the variables after it; None: done."""
-    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
+    inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not is_opaque(row.form, kept):  # form == modulus * t
-            t = graph.fresh(_name(graph, kept, row.form))
+            t = names.fresh(_name(names, kept, row.form))
             return {}, _replaced(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
     for form in _equations(inner):
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
                 return {v: value}, rows, [w for w in kept if w != v]
-    for row in inner:
+    for row in () if linear(inner) else inner:
         tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
-        for found in sorted(rounded(row.form), key=_size, reverse=True):
+        for found in sorted(quotients_in(row.form), key=_size, reverse=True):
             if not found.atoms().intersection(kept) <= tested:
-                t = graph.fresh(_name(graph, kept, found.form))
-                digits = _digits(graph, kept, row.form, found, t)
+                t = names.fresh(_name(names, kept, found.form))
+                digits = _digits(names, kept, row.form, found, t)
                 if digits is not None:
                     mapping, definition, new = digits
                     rows = tuple(other for row in rows for other in _of_quotient(row, found, t))
@@ -79,7 +92,7 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
         divided = _divided(row, kept)
         if divided is not None:
             return {}, _replaced(rows, row, *divided), kept
-    return _smith_step(graph, kept, rows, equations) if equations else None
+    return _smith_step(names, kept, rows, equations) if equations else None
 
 
 def _size(found: Rounded) -> int:
@@ -88,7 +101,7 @@ def _size(found: Rounded) -> int:
 
 
 def _digits(
-    graph: Graph, kept: Sequence[int], form: Affine, found: Rounded, t: int
+    names: Names, kept: Sequence[int], form: Affine, found: Rounded, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
     """``p = M*t + j`` with ``0 <= j < M`` in place of ``t = floor(p/M)``.
 
@@ -98,7 +111,7 @@ def _digits(
     divisor = Affine.of(found.divisor)
     for v in kept:
         if abs(c := found.form.coefficient(v)) == 1 and v not in found.form.hidden() | divisor.atoms():
-            j = graph.fresh(graph.names[v])
+            j = names.fresh(names.names[v])
             rest = found.form - Affine({v: c})
             value = (times(divisor, Affine.variable(t)) + Affine.variable(j) - rest) * c
             mapping: dict[Variable, Affine] = {found: Affine.variable(t), v: value}
@@ -138,7 +151,7 @@ def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
-        more = selected_in(row.form)
+        more = frozenset() if linear((row,)) else selected_in(row.form)
         own = frozenset(v for v in row.form.variables() if v in kept)
         is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
         if is_linear and (unknowns | own).isdisjoint(selecting | more):
@@ -159,9 +172,9 @@ def _replaced(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
 
-def _name(graph: Graph, kept: Sequence[int], form: Affine) -> str:
+def _name(names: Names, kept: Sequence[int], form: Affine) -> str:
     """A new variable is called like one that it helps to replace."""
-    return next((graph.names[v] for v in sorted(form.atoms()) if v in kept), "z")
+    return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
 def _divided(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
@@ -182,7 +195,7 @@ def _exact(form: Affine, divisor: int) -> Affine:
     return quotient(form + -form.constant % divisor, divisor)
 
 
-def _smith_step(graph: Graph, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
+def _smith_step(names: Names, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
     """All remaining equations at once: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
@@ -197,8 +210,7 @@ def _smith_step(graph: Graph, kept: list[int], rows: tuple[Row, ...], equations:
         part = _exact(combine(row), factor)
         values = [value + c * part for value, c in zip(values, column, strict=True)]
     values, kernel = _near_zero(values, solution.kernel)
-    names = [graph.names[v] for v in unknowns]
-    new = [graph.fresh(name) for name, _ in zip(names, kernel, strict=False)]
+    new = [names.fresh(names.names[v]) for v, _ in zip(unknowns, kernel, strict=False)]
     for z, vector in zip(new, kernel, strict=True):
         values = [value + Affine({z: c}) for value, c in zip(values, vector, strict=True)]
     conditions = [Row("mod", combine(row), modulus) for row, modulus in solution.congruences]
@@ -225,3 +237,20 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
     growth = [sum(column[n] for column in columns) for n in range(len(values))]
     turned = [negated(n) if (dot(n, growth), dot(n, constants)) > (0, 0) else n for n in basis]
     return moved, turned
+
+
+def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
+    """The rows with one congruence per remainder in place of a row that allows some; None without such a row.
+
+    An equation may take the variables from the loops, so that nothing has to be split. One with data is only tested.
+    """
+    solved = (row.form for row in rows if row.kind == "eq" and not is_opaque(row.form, variables))
+    free = variables.difference(*(form.atoms() for form in solved))
+    for row in rows:
+        if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
+            found = remainders("ge", row.form)
+            if found is not None and len(found[2]) <= RESIDUES_LIMIT:
+                form, modulus, values = found
+                others = tuple(other for other in rows if other is not row)
+                return [(*others, Row("mod", form - value, modulus)) for value in values]
+    return None

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import compounds_in, is_opaque
-from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
-Facts = tuple[Row, ...]
+from .affine import Affine, Quotient, Row, Variable
+from .data import compounds_in, is_opaque
+from .extrema import PositivePart, parts_in, pieces, split_clamps
+from .implication import implied, is_empty, maximum, minimum
+from .products import SymbolicQuotient, quotients_in
+from .rows import Rows, atoms_in
 
 HIDING_LIMIT = 6
 """Each maximum or minimum that hides an index doubles the cases; more of them in one system are refused."""
@@ -34,8 +34,8 @@ def _hiding(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart
 
 
 def cases_of_clamps(
-    graph: Graph, variables: frozenset[int], rows: Facts
-) -> list[tuple[Facts, dict[Variable, Affine]]] | None:
+    names: Sequence[str], variables: frozenset[int], rows: Rows
+) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """The rows without the first maximum or minimum that hides one of the variables, as cases; None without one.
 
     Returns
@@ -45,13 +45,13 @@ def cases_of_clamps(
     """
     if not hides(rows, variables):
         return None
-    rows = tuple(part for row in rows for part in separated(row, variables))
+    rows = tuple(part for row in rows for part in split_clamps(row, variables))
     kept = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
     hiding = _hiding(kept, variables)
     if not hiding:
         return [(tuple(kept), {})]
     if len(hiding) > HIDING_LIMIT:
-        names = ", ".join(sorted({graph.names[v] for part in hiding for v in part.atoms() & variables}))
+        names = ", ".join(sorted({names[v] for part in hiding for v in part.atoms() & variables}))
         raise UnsupportedError(
             f"an index equation hides {names} in {len(hiding)} maxima and minima; at most {HIDING_LIMIT} are solved "
             "for: split the sum or the tensor, so that each part has fewer of them"
@@ -66,12 +66,12 @@ def cases_of_clamps(
     return found
 
 
-def systems_without_clamps(graph: Graph, variables: frozenset[int], rows: Facts) -> Iterator[Facts]:
+def systems_without_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
     """Systems with the points of ``rows``, each of them once, in which no maximum or minimum hides a variable."""
     waiting = [rows]
     while waiting:
         system = waiting.pop()
-        cases = cases_of_clamps(graph, variables, system)
+        cases = cases_of_clamps(names, variables, system)
         if cases is None:
             yield system
         else:
@@ -91,33 +91,33 @@ def _more_is_known(part: PositivePart, rows: Sequence[Row], variables: frozenset
     return known(Affine()) > known(part.form)
 
 
-def decided(form: Affine, facts: Facts) -> Affine:
+def decide_clamps(form: Affine, facts: Rows) -> Affine:
     """The form with those maxima and minima decided that ``facts`` decide.
 
-    >>> from sympy_tensordiff.integer.extrema import least
+    >>> from .extrema import least
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> decided(least([i, n - 1]), (Row("ge", n - i - 1),))
+    >>> decide_clamps(least([i, n - 1]), (Row("ge", n - i - 1),))
     i
     """
     for part in parts_in((form,)):
         for sign, value in ((1, part.form), (-1, Affine())):
             if implied(Row("ge", sign * part.form), facts):
-                return decided(form.substitute({part: value}), facts)
+                return decide_clamps(form.substitute({part: value}), facts)
     return form
 
 
-def decided_rows(rows: Facts, facts: Facts) -> Facts:
+def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
     """Rows with those maxima and minima decided that ``facts`` and the other rows decide."""
     result = list(rows)
     for n, row in enumerate(rows):
         if parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
-            result[n] = _decided_bound(row._replace(form=decided(row.form, others)), others)
-    variables = frozenset().union(*(row.form.atoms() for row in result))
-    return tuple(part for row in result for part in separated(row, variables))
+            result[n] = _decided_bound(row._replace(form=decide_clamps(row.form, others)), others)
+    variables = atoms_in(result)
+    return tuple(part for row in result for part in split_clamps(row, variables))
 
 
-def _decided_bound(row: Row, facts: Facts) -> Row:
+def _decided_bound(row: Row, facts: Rows) -> Row:
     """``k <= max(f, g)`` as ``k <= g`` where ``k >= f + 1`` is known: a greater one is needed to be a bound at all.
 
     A row that adds a maximum, and holds it nowhere else, follows from the one with any of its forms in place of it, so
@@ -129,3 +129,36 @@ def _decided_bound(row: Row, facts: Facts) -> Row:
                 if implied(Row("ge", sign * part.form), (*facts, row)):
                     return _decided_bound(row.substitute({part: value}), facts)
     return row
+
+
+def gist(form: Affine, facts: Rows) -> Affine:
+    """The form without the quotients, maxima and minima whose value the ``facts`` tell.
+
+    >>> r, M = Affine.variable("r"), Affine.variable("M")
+    >>> from sympy_tensordiff.integer.products import quotient_by, times
+    >>> digit = (Row("ge", r), Row("ge", M - 1 - r))
+    >>> gist(r - times(M, quotient_by(r, M)), digit)
+    r
+    """
+    if not form.compounds():
+        return form
+    form = decide_clamps(form, facts)
+    known: dict[Variable, Affine] = {}
+    for found in quotients_in(form):
+        value = _value(found, facts)
+        if value is not None:
+            known[found] = Affine.of(value)
+    return gist(form.substitute(known), facts) if known else form
+
+
+def _value(found: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
+    if isinstance(found, SymbolicQuotient):
+        for value in (0, -1):
+            rest = found.form - value * found.divisor
+            if all(implied(row, facts) for row in (Row("ge", rest), Row("ge", found.divisor - 1 - rest))):
+                return value
+        return None
+    low, high = minimum(found.form, facts), maximum(found.form, facts)
+    if low is None or high is None or low // found.divisor != high // found.divisor:
+        return None
+    return int(low // found.divisor)

@@ -1,0 +1,256 @@
+"""Conjunctions of rows: their variables, ranges as rows and back, and rows in lowest terms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import gcd
+from typing import TypeAlias, TypeVar
+
+from .affine import Affine, Compound, Quotient, Row, Variable
+from .products import SymbolicQuotient, times
+
+Part = TypeVar("Part", Affine, Row)
+Rows: TypeAlias = tuple[Row, ...]
+"""A conjunction of conditions."""
+
+
+def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
+    """All plain variables in forms or rows."""
+    found: set[Variable] = set()
+    for part in parts:
+        for v, _ in (part.form if isinstance(part, Row) else part).terms:
+            if isinstance(v, Compound):
+                found |= v.atoms()
+            else:
+                found.add(v)
+    return frozenset(found)
+
+
+def linear(parts: Iterable[Affine | Row]) -> bool:
+    """Whether no form or row holds a compound: nothing is rounded, clamped, multiplied or read there.
+
+    >>> i = Affine.variable("i")
+    >>> linear([Row("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
+    (True, False)
+    """
+    # A compound stands behind all plain variables.
+    forms = (part.form if isinstance(part, Row) else part for part in parts)
+    return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
+
+
+def substitute_all(parts: Iterable[Part], mapping: Mapping[Variable, Affine]) -> tuple[Part, ...]:
+    """The forms or rows with all variables of ``mapping`` replaced at once."""
+    return tuple([part.substitute(mapping) for part in parts])
+
+
+def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The rows without any of the variables, and the rows with some of them.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")
+    ((n - 1 >= 0,), (-i + n >= 0,))
+    """
+    parts: tuple[list[Row], list[Row]] = [], []
+    for row in rows:
+        parts[not row.form.atoms().isdisjoint(variables)].append(row)
+    return tuple(parts[0]), tuple(parts[1])
+
+
+def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, ...]:
+    """The rows that say that an index is inside of a shape, two for each axis.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> shape_rows([i + 1], [n])
+    (i + 1 >= 0, -i + n - 2 >= 0)
+    """
+    ends = zip(index, shape, strict=True)
+    return tuple([row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))])
+
+
+def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Row, ...]:
+    """The rows ``0 <= variable <= extent - 1``."""
+    return shape_rows(map(Affine.variable, variables), extents)
+
+
+def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Row]:
+    """The rows that say that a variable is between its bounds."""
+    form = Affine.variable(variable)
+    return [Row("ge", form - bound) for bound in lows] + [Row("ge", bound - form) for bound in highs]
+
+
+def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
+    """The rows that say that forms are at least 1."""
+    return tuple([Row("ge", form - 1) for form in forms])
+
+
+def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
+    """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> limits_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
+    ([1], [n])
+    """
+    bounds: tuple[list[Affine], list[Affine]] = [], []
+    for row in rows:
+        c = row.form.coefficient(variable)
+        if abs(c) == 1:
+            bounds[c < 0].append(Affine({variable: 1}) - row.form * c)
+    return bounds
+
+
+Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
+"""What bounds a variable from below and from above: forms, each with what it is divided by."""
+
+
+def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
+    """The lower and the upper bounds of a variable, ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest >= 0``.
+
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> quotients_of("i", [2 * i - p, 9 - i])
+    ([(p, 2)], [(9, 1)])
+    """
+    sides: Sides = [], []
+    for form in forms:
+        c, rest = form.coefficient(variable), form.split(variable)[1]
+        sides[c < 0].append((-rest, c) if c > 0 else (rest, -c))
+    return sides
+
+
+def connected(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
+    """The rows that can say something about ``variables``: those linked to them by others than ``sizes``."""
+    known = set(variables - sizes)
+    chosen: set[Row] = set()
+    grown = True
+    while grown:
+        grown = False
+        for row in rows:
+            if row not in chosen:
+                atoms = row.form.atoms() - sizes
+                if not atoms or not atoms.isdisjoint(known):
+                    chosen.add(row)
+                    known |= atoms
+                    grown = True
+    return tuple(row for row in rows if row in chosen)
+
+
+def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
+    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
+    for n, v in enumerate(variables):
+        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
+            return v not in row.form.hidden()
+    return False
+
+
+def renaming(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
+    """The mapping that puts others in the places of variables."""
+    return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
+
+
+# Most rows have come before, from other systems that hold them too.
+@lru_cache(maxsize=8192)
+def normalise(row: Row) -> Row | bool:
+    """The row in lowest terms, tightened over the integers; True or False where it is decided.
+
+    ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
+    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
+    condition that allows one remainder only becomes a congruence.
+
+    >>> i = Affine.variable("i")
+    >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
+    (i - 1 >= 0, False)
+    >>> normalise(Row("mod", 6 * i + 2, 4))
+    (i + 1) mod 2 == 0
+    >>> remainder = i - 5 * Affine.variable(Quotient(i, 5))
+    >>> normalise(Row("eq", remainder - 2)), normalise(Row("ge", remainder - 4))
+    ((i + 3) mod 5 == 0, (i + 1) mod 5 == 0)
+    """
+    kind, form, modulus = row
+    if kind == "mod":
+        return _normalise_congruence(form, modulus)
+    content = form.content()
+    if content == 0:
+        return form.constant >= 0 if kind == "ge" else form.constant == 0
+    if kind == "ge":
+        if content > 1:
+            return normalise(Row("ge", form.divided(content)))
+        for v, c in reversed(form.terms):
+            if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
+                return normalise(Row("ge", _without_quotient(form, v, c)))
+        one = _of_one_remainder("ge", form)
+        return row if one is None else one
+    if form.constant % content:
+        return False
+    one = _of_one_remainder("eq", form.divided(content))
+    if one is not None:
+        return one
+    if form.terms[0][1] < 0:
+        content = -content
+    return Row("eq", form.divided(content)) if content != 1 else row
+
+
+def _without_quotient(form: Affine, found: Quotient | SymbolicQuotient, sign: int) -> Affine:
+    """``form >= 0`` without its quotient: floor(f/d) >= e is f >= d*e, floor(f/d) <= e is f < d*(e + 1)."""
+    divisor, others = found.divisor, form - Affine({found: sign})
+    rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
+    return rest + found.form if sign > 0 else rest + (divisor - 1) - found.form
+
+
+def _of_one_remainder(kind: str, form: Affine) -> Row | bool | None:
+    """A condition on nothing but a remainder as a congruence, if it allows one value; None for others."""
+    found = remainders(kind, form)
+    if found is None:
+        return None
+    dividend, divisor, values = found
+    if len(values) == 1:
+        return _normalise_congruence(dividend - values[0], divisor)
+    return bool(values) if len(values) in (0, divisor) else None
+
+
+def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
+    """``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other conditions.
+
+    The form is in lowest terms, so that it is a number more or less than the remainder ``f - m*floor(f/m)``.
+
+    >>> i = Affine.variable("i")
+    >>> remainders("ge", i - 4 * Affine.variable(Quotient(i, 4)) - 1)
+    (i, 4, range(1, 4))
+    """
+    for v, c in form.terms if form.quotients() else ():
+        if isinstance(v, Quotient) and abs(c) == v.divisor:
+            sign = -1 if c > 0 else 1
+            rest = form - sign * (v.form - v.divisor * Affine.variable(v))
+            if rest.is_constant:
+                # sign*remainder + rest >= 0, or == 0
+                edge = -sign * rest.constant
+                least, most = (edge, edge) if kind == "eq" else (edge, v.divisor) if sign > 0 else (0, edge)
+                return v.form, v.divisor, range(max(least, 0), min(most + 1, v.divisor))
+    return None
+
+
+def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
+    terms = {v: c % modulus for v, c in form.terms}
+    constant = form.constant % modulus
+    common = gcd(modulus, *terms.values())
+    if constant % common:
+        return False
+    modulus //= common
+    if modulus == 1:
+        return True
+    reduced = Affine({v: c // common for v, c in terms.items()}, constant // common)
+    if 2 * reduced.terms[0][1] > modulus:
+        reduced = -reduced
+    half = {v: c % modulus - (modulus if 2 * (c % modulus) > modulus else 0) for v, c in reduced.terms}
+    return Row("mod", Affine(half, reduced.constant % modulus), modulus)
+
+
+def normalise_rows(rows: Iterable[Row]) -> tuple[Row, ...] | None:
+    """All rows normalised, without repetitions, in order; None where one of them is False."""
+    result: dict[Row, None] = {}
+    for row in rows:
+        reduced = normalise(row)
+        if reduced is False:
+            return None
+        if reduced is not True:
+            result[reduced] = None
+    return tuple(result)

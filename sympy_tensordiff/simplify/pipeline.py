@@ -1,0 +1,106 @@
+"""The order of the passes: over what is differentiated, and over the derivatives.
+
+Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass for which it
+has none is not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.simplify.accesses import check_reads
+from sympy_tensordiff.simplify.algebra import simplify
+from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
+from sympy_tensordiff.simplify.facts import grant_divisors, input_facts, read_with_ranges
+from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
+from sympy_tensordiff.simplify.reads import explicit_reads
+from sympy_tensordiff.simplify.recognition import recognise
+from sympy_tensordiff.simplify.signs import with_signs, without_minus
+from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
+from sympy_tensordiff.simplify.tables import inline_single_reads
+
+Pass = Callable[[Graph, Sequence[Node]], list[Node]]
+Passes = tuple[tuple[Pass, frozenset[str]], ...]
+"""Passes in their order, each with the kinds of nodes without which it changes nothing."""
+
+ROUNDS = 4
+"""So often what guards the reads of a result is put into its final form, where reads again have to be guarded."""
+
+WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
+
+INPUT: Passes = ((recognise, WHOLE), (partial(without_overflow, numbers=False), CALLS), (recognise, WHOLE))
+
+DERIVATIVES: Passes = (
+    (without_sparse_operands, frozenset({"ein"})),
+    (inline_single_reads, frozenset({"entry"})),
+    (for_readers, CALLS),
+    (simplify, WHOLE),
+)
+
+
+def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    for step, kinds in passes:
+        if not kinds.isdisjoint(graph.kinds):
+            nodes = step(graph, nodes)
+    return list(nodes)
+
+
+def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], list[Node]]:
+    """The nodes of expressions as they are written, and in the form that is differentiated."""
+    exprs = tuple(exprs)
+    given = [reader.read(expr) for expr in exprs]
+    if reader.graph.integers:
+        given = read_with_ranges(reader, exprs)
+    return given, _run(INPUT, reader.graph, given)
+
+
+def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
+    """What the nodes ``known`` take for granted; refused where a read of those ``given`` leaves its shape."""
+    if reader.divisors:
+        grant_divisors(reader.graph, reader.divisors, known)
+    check_reads(reader, given)
+    return input_facts(reader.graph, known)
+
+
+def simplify_derivatives(
+    graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
+) -> list[Node]:
+    """Derivatives without deltas under sums, with tight ranges, whose reads are inside, as a reader would write them.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+    facts : rows
+        What is known about the sizes and free indices.
+    sizes : frozenset of int
+        The variables that are never bound.
+    function : sequence of Node
+        What is differentiated, and what else has been given, as cotangents are.
+    """
+    written = frozenset(reachable(*function))
+    nodes = _run(DERIVATIVES, graph, nodes)
+    nodes = tighten(graph, nodes, facts, sizes, written)
+    for _ in range(ROUNDS):
+        explicit = explicit_reads(graph, nodes, facts, function)
+        if explicit == nodes:
+            break
+        nodes = tighten(graph, explicit, facts, sizes, written)
+    merge = partial(merged_sums, sizes=sizes)
+    nodes = _run(((with_signs, SIGNS), (merge, frozenset({"add"})), (with_signs, SIGNS)), graph, nodes)
+    if is_whole(function[0]):
+        # Without the deltas and guards of the sweep, more of it is an einsum.
+        found = as_einsums(graph, nodes, written)
+        nodes = nodes if found == nodes else simplify(graph, found)
+    return _run(((without_minus, frozenset({"number", "ein"})),), graph, nodes)
+
+
+def is_whole(root: Node) -> bool:
+    """Whether an expression is one of whole tensors, and not index notation alone."""
+    return root.whole or bool(root.op == "tensor" and root.shape)
