@@ -119,3 +119,6 @@ ELEMENTARY: dict[str, int] = {
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "sin_near", "cos_near"})
 """Those that a loop computes for several entries at once, in registers of vectors."""
+
+CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
+"""What is true or false."""

@@ -30,7 +30,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
@@ -384,3 +384,17 @@ def filled(statement: Statement) -> list[str]:
 def used_names(statement: Statement) -> set[str]:
     """The names of scalars that a statement uses, also inside."""
     return {node.name for node in scalars([statement]) if isinstance(node, Name)}
+
+
+def under(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
+    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
+
+    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        if not isinstance(statement, Let | Add):
+            return (statement,)
+        value = statement.value
+        if isinstance(value, Operation) and value.function in CONDITIONS:
+            return (replace(statement, value=Operation("and", (test, value))),)
+        return (replace(statement, value=Operation("select", (test, value, Number(0)))),)
+
+    return list(rewrite(statements, change))

@@ -14,10 +14,9 @@ from typing import Any
 
 from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.loops import NOWHERE, Check, DataCheck
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.verify import escape_at, failing
 from sympy_tensordiff.codegen.lower.functions import operation
-from sympy_tensordiff.codegen.lower.lower import CONDITIONS
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, quotient

@@ -94,6 +94,23 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
 }
 
 
+_LARGEST_EXPONENT = 16
+"""Up to here, products are as exact as a general power for all that is asked of kernels."""
+
+
+def has_root(exponent: Node) -> bool:
+    """Whether an exponent is half of an odd number, greater than 1."""
+    value = exponent.data if exponent.op == "const" else 0
+    return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
+
+
+def root(base: Scalar, exponent: Fraction) -> Scalar:
+    """A power with an exponent like 3/2: a root and products take a tenth of the time of a general power."""
+    whole = Operation("pow", (base, Number(int(abs(exponent)))))
+    product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
+    return product if exponent > 0 else Operation("pow", (product, Number(-1)))
+
+
 def rational_form(node: Node) -> tuple[Affine, int] | None:
     """Numerator and denominator of a rational combination of indices, None for any other node."""
     if node.op == "index":

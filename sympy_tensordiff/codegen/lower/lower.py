@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,9 +17,9 @@ import sympy
 from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
-from sympy_tensordiff.codegen.ir.walk import Around, rewrite
+from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.expand import axes_read
-from sympy_tensordiff.codegen.lower.functions import is_external, operation, rational_form
+from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
@@ -37,11 +36,6 @@ from sympy_tensordiff.integer.rows import bounds_a_loop
 Rows = tuple[Row, ...]
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
-
-_LARGEST_EXPONENT = 16
-"""Up to here, products are as exact as a general power for all that is asked of kernels."""
-
-CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 
 
 class Lowering(Matrices):
@@ -102,7 +96,7 @@ class Lowering(Matrices):
             form, below = found  # a rounded sum of fractions may be less than the integer that it is
             remainder = scalars.IndexValue(self.form(form - below * quotient(form, below)))
             return scalars.Operation("mul", (scalars.Number(Fraction(1, below)), remainder))
-        special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
+        special = self._root if node.op == "pow" and has_root(node.args[1]) else methods.get(node.op)
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value
@@ -200,7 +194,7 @@ class Lowering(Matrices):
         values = []
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
-            if not (branch.total and self._is_safe(branch, block.context.rows)):
+            if not (branch.total and self.planner.is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:
@@ -376,10 +370,7 @@ class Lowering(Matrices):
             block.values[node.args[0]] = name = Name(self._local("v"))
             block.statements.append(Let(name.name, base))
             base = name
-        exponent = node.args[1].data
-        whole = scalars.Operation("pow", (base, scalars.Number(int(abs(exponent)))))
-        product = scalars.Operation("mul", (whole, scalars.Operation("pow", (base, scalars.Number(Fraction(1, 2))))))
-        return product if exponent > 0 else scalars.Operation("pow", (product, scalars.Number(-1)))
+        return root(base, node.args[1].data)
 
     # -------------------------------------------------------------- where values are computed
 
@@ -391,33 +382,13 @@ class Lowering(Matrices):
             if private and not node.total:
                 break
             outward, block = bool(block.own) or (block.private is not None and not private), block.parent
-            if not self._is_safe(node, block.context.rows):
+            if not self.planner.is_safe(node, block.context.rows):
                 break
             if outward:
                 best = block
         return best
 
 
-def _has_root(exponent: Node) -> bool:
-    """Whether an exponent is half of an odd number, greater than 1."""
-    value = exponent.data if exponent.op == "const" else 0
-    return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
-
-
 def _is_diagonal(node: Node) -> bool:
     """Whether ``node`` is 0 but where indices agree: what it guards is worth an array, not the zeros around it."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
-
-
-def under(statements: Sequence[loops.Statement], test: scalars.Scalar) -> list[loops.Statement]:
-    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
-
-    def change(statement: loops.Statement, _: Around) -> tuple[loops.Statement, ...]:
-        if not isinstance(statement, Let | Add):
-            return (statement,)
-        value = statement.value
-        if isinstance(value, scalars.Operation) and value.function in CONDITIONS:
-            return (replace(statement, value=scalars.Operation("and", (test, value))),)
-        return (replace(statement, value=scalars.Operation("select", (test, value, scalars.Number(0)))),)
-
-    return list(rewrite(statements, change))

@@ -22,8 +22,8 @@ from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
 from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
 from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Rows, Split, Terms, joined
 from sympy_tensordiff.codegen.lower.functions import is_external
-from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty
-from sympy_tensordiff.codegen.lower.storage import Storage, kind_of
+from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, kind_of
+from sympy_tensordiff.codegen.lower.storage import Storage
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer import smith

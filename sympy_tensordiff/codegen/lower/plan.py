@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
@@ -19,6 +20,7 @@ from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.lattice import independent
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
 
 Rows = tuple[Row, ...]
@@ -76,6 +78,7 @@ class Planner:
         self.graph = graph
         self.facts = facts
         self._axes: list[int] = []
+        self._divided: dict[Node, frozenset[Affine]] = {}
 
     def rank(self, node: Node, context: Context) -> int:
         """The number of combinations of the axes and loops that ``node`` depends on."""
@@ -170,6 +173,22 @@ class Planner:
             found.update((v, None) for v, c in zip(variables, vector, strict=True) if c)
         axes = self._numbered(len(found))
         return self.graph.substitute(node, {v: Affine.variable(a) for v, a in zip(found, axes, strict=True)})
+
+    def is_safe(self, node: Node, rows: Rows) -> bool:
+        """Whether ``node`` may be computed wherever ``rows`` hold."""
+        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
+
+    def _divisors(self, node: Node) -> frozenset[Affine]:
+        """What the indices in ``node`` are divided by."""
+        stack = [node]
+        while stack:
+            part = stack[-1]
+            waiting = [arg for arg in part.args if arg not in self._divided]
+            stack += waiting
+            if not waiting:
+                own = divided_by(form for form in index_forms(stack.pop()) if form.compounds())
+                self._divided[part] = frozenset(own).union(*(self._divided[arg] for arg in part.args))
+        return self._divided[node]
 
     def _numbered(self, count: int) -> tuple[int, ...]:
         """The axes of parts, the same for all of them."""
@@ -352,3 +371,8 @@ def _start(found: Candidate, axis: int) -> int:
         if (factor := form.coefficient(axis)) and len(form.atoms() & frozenset(found.axes)) == 1:
             constants.append((abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)))
     return min(constants, default=(1, 0))[1]
+
+
+def kind_of(node: Node) -> tuple[str, Any]:
+    """What two nodes have in common that differ in their indices only."""
+    return node.op, node.data if node.op in ("call", "compare") else None

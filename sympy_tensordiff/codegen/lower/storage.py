@@ -13,16 +13,13 @@ from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import is_dear
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, index_forms
+from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Rows, Starts, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shared import shared_parts, uses
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
-
-Rows = tuple[Row, ...]
 
 
 @dataclass
@@ -115,7 +112,6 @@ class Storage:
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
         self._begun: set[Node] = set()
-        self._divided: dict[Node, frozenset[Affine]] = {}
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.shares_rows = False
@@ -242,7 +238,7 @@ class Storage:
         if is_rounded and not self._takes_fewer(candidate, context):
             return None
         # One that is begun is an array for the sake of a scatter, and turns out to be none.
-        if candidate.node in self._begun or not self._is_safe(candidate.node, candidate.rows):
+        if candidate.node in self._begun or not self.planner.is_safe(candidate.node, candidate.rows):
             return None
         yield self._keep_shared(node, context)
         self._begun.add(candidate.node)
@@ -274,22 +270,6 @@ class Storage:
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
-
-    def _is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether ``node`` may be computed wherever ``rows`` hold."""
-        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
-
-    def _divisors(self, node: Node) -> frozenset[Affine]:
-        """What the indices in ``node`` are divided by."""
-        stack = [node]
-        while stack:
-            part = stack[-1]
-            waiting = [arg for arg in part.args if arg not in self._divided]
-            stack += waiting
-            if not waiting:
-                own = divided_by(form for form in index_forms(stack.pop()) if form.compounds())
-                self._divided[part] = frozenset(own).union(*(self._divided[arg] for arg in part.args))
-        return self._divided[node]
 
     def _serving(self, candidate: Candidate) -> Stored | None:
         """An array that has been filled wherever the candidate is needed."""
@@ -338,7 +318,7 @@ class Storage:
         self.stored.setdefault(candidate.node, []).append(stored)
         self._kinds.add(kind_of(candidate.node))
         # Under a guard the entries are 0 where others may need them.
-        if candidate.node.op == "comprehension" and not lows and not guard:
+        if candidate.node.op == "comprehension" and not (lows or guard):
             self._know_entries(name, axes, extents, body)
         return stored
 
@@ -417,8 +397,3 @@ class Storage:
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
         """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
         raise NotImplementedError
-
-
-def kind_of(node: Node) -> tuple[str, Any]:
-    """What two nodes have in common that differ in their indices only."""
-    return node.op, node.data if node.op in ("call", "compare") else None
