@@ -2,73 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.forms import ATOM, UNARY, Block
-from sympy_tensordiff.codegen.emit.lanes import Dim, Lanes, Span, walk_dims
-from sympy_tensordiff.codegen.emit.narrowing import Narrowing, Place
-from sympy_tensordiff.codegen.emit.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.ir.facts import Rows, loop_rows
+from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.narrowing import Narrowing, loop_ends
+from sympy_tensordiff.codegen.emit.vectors import Frame, rise
+from sympy_tensordiff.codegen.ir.facts import loop_rows
 from sympy_tensordiff.codegen.ir.loops import Add, Loop, Reduction
-from sympy_tensordiff.codegen.ir.scalars import External, Load, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import EXTREMA, subexpressions
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Row
 
-FUNCTIONS: dict[Reduction, tuple[str, str]] = {
+_FUNCTIONS: dict[Reduction, tuple[str, str]] = {
     "sum": ("np.add", "+"), "prod": ("np.multiply", "*"), "max": ("np.maximum", ""), "min": ("np.minimum", ""),
 }  # fmt: skip
 """NumPy's functions of two arrays, and their operators, that reduce."""
 
 
 class Additions:
-    """Writes additions over the current lanes of ``values``; ``promoted`` are the loops' indices among the lanes."""
+    """Writes additions over the current lanes."""
 
-    def __init__(self, values: VectorPrinter, promoted: Collection[str]) -> None:
-        self.values = values
-        self.promoted = promoted
-        self.renamed: dict[str, str] = {}
-        """Loops' indices that run in the place of another axis: what is summed along that is along them."""
+    def __init__(self, narrowing: Narrowing) -> None:
+        self.narrowing = narrowing
+        self.values = narrowing.values
 
-    def kept(self, home: Home) -> frozenset[Dim]:
-        """The current dimensions along which an accumulator made at ``home`` varies."""
-        return frozenset[Dim]().union(*(self.values.current_dims(dim) for dim in home.varies))
+    def counts_everywhere(self, name: str, frame: Frame) -> bool:
+        """Whether what a frame adds to an accumulator counts in all lanes."""
+        return frame.mask == self.values.homes[name].mask
 
-    def summed(self, home: Home) -> list[Dim]:
-        """The current dimensions to be summed over."""
-        kept = self.kept(home)
-        return [dim for dim in self.values.lanes.dims if dim not in kept and not self._is_outside(dim, home)]
+    def summed(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
+        """The dimensions of lanes that an accumulator does not have: they stand in front."""
+        return lanes.dims[: len(lanes.dims) - len(self.values.homes[name].lanes.dims)]
 
-    def may_meet(self, home: Home) -> bool:
-        """Whether several lanes may belong to one entry of the accumulator."""
-        return any(not self._is_outside(dim, home) for dim in self.kept(home))
+    def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
+        """Take ``value`` into an accumulator, summed along the dimensions that are new since it was made."""
+        if not self.counts_everywhere(name, frame):
+            assert frame.mask is not None
+            idle = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
+            value = Operation("select", (frame.mask, value, idle))
+        self.assign(name, self._reduced(value, self.summed(name, frame.lanes), reduction), reduction, frame)
 
-    def line(self, name: str, value: Scalar, reduction: Reduction) -> str:
-        """The statement that takes ``value`` into the accumulator ``name``."""
-        home = self.values.homes[name]
-        summed = self.summed(home)
-        text = self._reduced(value, summed, reduction)
-        if self.may_meet(home):
-            return f"{FUNCTIONS[reduction][0]}.at({self.values.names(name)}, {self._positions(home)}, {text})"
-        return self.assignment(name, home, summed, text, reduction)
+    def assign(self, name: str, text: str, reduction: Reduction, frame: Frame) -> None:
+        """Take an array, reduced already, into an accumulator."""
+        function, operator = _FUNCTIONS[reduction]
+        target = self._target(name, frame)
+        if not operator and target.isidentifier() and target != self.values.names(name):
+            target += "[...]"
+        frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
-    def assignment(self, name: str, home: Home, summed: list[Dim], text: str, reduction: Reduction = "sum") -> str:
-        """The statement that takes an array, reduced already, into the accumulator ``name``."""
-        function, operator = FUNCTIONS[reduction]
-        entry = f"{self.values.names(name)}{self._target(home, summed)}"
-        return f"{entry} {operator}= {text}" if operator else f"{entry} = {function}({entry}, {text})"
-
-    def _is_outside(self, dim: Dim, home: Home) -> bool:
-        """Whether no summation index that ``home`` does not have runs along ``dim``."""
-        # What is made inside of such a loop knows the index by its own name.
-        names = [(self.renamed.get(axis, axis), axis) for axis in dim.axes]
-        return all(name not in self.promoted or home.lanes.has(name) or home.lanes.has(axis) for name, axis in names)
-
-    def _reduced(self, value: Scalar, summed: list[Dim], reduction: Reduction) -> str:
-        """The text of ``value`` reduced along the dimensions ``summed``, which stand in front."""
-        varies = self.values.varies(value)
-        counts = [self.values.length(dim) for dim in summed if dim not in varies]
-        if not varies.intersection(summed):
+    def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction) -> str:
+        """The text of ``value`` reduced along the dimensions ``summed``."""
+        varies, dims = self.values.varies(value), self.values.lanes.dims
+        counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
+        if varies.isdisjoint(summed):
             if not counts:
                 return self.values.scalar(value)
             if reduction == "prod":  # an integer to the power of a length may be too large for a real number
@@ -76,35 +64,82 @@ class Additions:
             else:
                 inner = self.values.scalar(value, UNARY)
             return repeated(inner, counts, reduction)
-        places = [self.values.lanes.dims.index(dim) for dim in varies if dim not in summed]
-        first = min(self.values.lanes.dims.index(dim) for dim in varies)
-        axes = range(min(places) - first) if places else range(0)
-        inner = self.values.scalar(value, ATOM)
-        text = f"{inner}.{reduction}({f'axis={tuple(axes) if len(axes) > 1 else 0}' if places else ''})"
-        return repeated(text, counts, reduction)
+        kept = [dims.index(dim) for dim in varies if dim not in summed]
+        axes = range(min(kept) - min(map(dims.index, varies))) if kept else range(0)
+        axis = f"axis={tuple(axes) if len(axes) > 1 else 0}" if kept else ""
+        return repeated(f"{self.values.scalar(value, ATOM)}.{reduction}({axis})", counts, reduction)
 
-    def _target(self, home: Home, summed: list[Dim]) -> str:
-        """The part of an accumulator that the current lanes add to, as a subscript."""
-        if not home.varies or self.values.is_here(home):
-            return ""
+    def _target(self, name: str, frame: Frame) -> str:
+        """The part of an accumulator that the current lanes add to."""
+        home, text = self.values.homes[name], self.values.names(name)
+        rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
+        if not home.varies or rest == home.lanes.dims:
+            return text
         entries, extents = self.values.entries(home)
-        slices = self.values.slices(entries, extents)
-        rest = [dim for dim in self.values.lanes.dims if dim not in summed]
-        if slices is not None and len(rest) == len(home.lanes.dims):
-            texts, dims = slices
-            present = [wanted for _, wanted in walk_dims(home.lanes.dims, home.varies)]
-            behind = rest[len(rest) - len(present) :]
-            if dims == [dim for dim, wanted in zip(behind, present, strict=True) if wanted]:
-                return f"[{', '.join(t if w else ':' for t, w in zip(texts, present, strict=True))}]"
-        return f"[{', '.join(self.values.entry_text(entry) for entry in entries)}]"
+        present = list(home.lanes.walk(home.varies))
+        texts: list[str] = []
+        for form, extent, dim, (_, is_wanted) in zip(
+            entries, extents, rest[len(rest) - len(present) :], present, strict=True
+        ):
+            step = rise(form, dim) if is_wanted else 1
+            if step is None or step < 1:
+                return self.values.named_part(
+                    text, entries, extents, frame._replace(lanes=Lanes(rest, frame.lanes.images))
+                )
+            start = form.substitute({dim.axis: dim.low})
+            texts.append(self.values.slice(start, step, dim, extent) if is_wanted else ":")
+        return f"{text}[{', '.join(texts)}]"
 
-    def _positions(self, home: Home) -> str:
-        entries, _ = self.values.entries(home)
-        texts = [self.values.entry_text(entry) for entry in entries]
-        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
+    # ------------------------------------------------------------------------ running reductions
+
+    def running(self, loop: Loop, frame: Frame) -> bool:
+        """Write a loop around one addition, of whose range one end depends on one lane, as NumPy's ``accumulate``.
+
+        ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is taken away again, so that
+        infinities and values that are not numbers stay with the entries that have them. False for any other loop.
+        """
+        lanes, add = frame.lanes, loop.body[0]
+        tied = [row for row in loop_rows(loop) if lanes.dims_of(row.form)]
+        if len(loop.body) != 1 or not isinstance(add, Add) or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
+            return False
+        if self.summed(add.name, lanes) or not self.counts_everywhere(add.name, frame) or calls_others(add.value):
+            return False
+        (dim,) = lanes.dims_of(tied[0].form)
+        lines = Block()
+        wide = self.narrowing.widest(loop, lanes)
+        span, inner = self.narrowing.span(frame._replace(block=lines), wide)
+        with self.values.inside(inner._replace(lanes=lanes.inside(span), block=Block())):
+            varies = self.values.varies(add.value)
+        if span not in varies or dim in varies or self.reads_outside(add.value, inner):
+            return False
+        others = tuple(other for other in lanes.dims if other in varies)
+        with self.values.inside(inner._replace(lanes=Lanes((span, *others), lanes.images))):
+            text = self.values.scalar(add.value)
+        is_first = tied[0].form.coefficient(loop.variable) < 0
+        array, function = self.values.names.fresh("partial"), _FUNCTIONS[add.reduction][0]
+        self.values.helpers.add("running")
+        turned = text if is_first else f"({text})[::-1]"
+        inner.block.line(f"{array} = running({function}, {turned}, {start_text(add.reduction)})")
+        tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
+        count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
+        with self.values.inside(inner._replace(lanes=Lanes((dim,), lanes.images))):
+            index = self.values.form(count)
+            rows = [Row("ge", form) for form in (count, span.length - count)]
+            if not all(self.values.prover.proves(row, frame.context + inner.known) for row in rows):
+                index = f"np.clip({index}, 0, {self.values.form(span.length)})"
+        text = self.values.in_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))
+        self.assign(add.name, text, add.reduction, inner)
+        frame.block.slot(lines)
+        return True
+
+    def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
+        """The reads of a value that may be outside in a frame."""
+        loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
+        prover, shapes = self.values.prover, self.values.shapes
+        return [load for load in loads if prover.axes_inside(load, shapes[load.array], frame.context)]
 
 
-def repeated(text: str, counts: list[str], reduction: Reduction) -> str:
+def repeated(text: str, counts: Sequence[str], reduction: Reduction) -> str:
     """A value so many times, reduced: the counts of several dimensions are multiplied."""
     if not counts or reduction in EXTREMA:
         return text
@@ -114,73 +149,6 @@ def repeated(text: str, counts: list[str], reduction: Reduction) -> str:
     return f"{text}**({'*'.join(factors)})" if len(factors) > 1 else f"{text}**{factors[0]}"
 
 
-# ---------------------------------------------------------------------------- running reductions
-# Reductions whose range ends, or begins, where the entry says: running ones, by NumPy's ``accumulate``.
-#
-# ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is taken away again, so that
-# infinities and values that are not numbers stay with the entries that have them.
-
-
-class Prefixes:
-    """Writes running reductions."""
-
-    def __init__(self, narrowing: Narrowing, additions: Additions) -> None:
-        self.narrowing = narrowing
-        self.values = narrowing.values
-        self.prover = narrowing.prover
-        self.additions = additions
-
-    def print(self, loop: Loop, place: Place, context: Rows) -> bool:
-        """Write a loop around one addition, of whose range one end depends on one lane; False for any other."""
-        lanes = place.lanes
-        if len(loop.body) != 1 or not isinstance(add := loop.body[0], Add):
-            return False
-        tied = [row for row in loop_rows(loop) if lanes.dims_of(row.form)]
-        home = self.values.homes[add.name]
-        if len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1 or self.additions.summed(home):
-            return False
-        (dim,) = lanes.dims_of(tied[0].form)
-        wide = self.narrowing.widest(loop, lanes)
-        others = self._others(wide, add, lanes, context)
-        if others is None or dim in others or not isinstance(dim, Span) or self.additions.may_meet(home):
-            return False
-        span, place = self.narrowing.span(place, wide)
-        with self.values.inside(Lanes((span, *others), lanes.replaced), place.block):
-            text = self.values.scalar(add.value)
-        is_first = tied[0].form.coefficient(loop.variable) < 0
-        array = self.values.names.fresh("partial")
-        self.values.helpers.add("running")
-        turned = text if is_first else f"({text})[::-1]"
-        start = start_text(add.reduction)
-        place.block.line(f"{array} = running({FUNCTIONS[add.reduction][0]}, {turned}, {start})")
-        known = context + place.known
-        count = self._count(loop, span, lanes, is_first)
-        with self.values.inside(Lanes((dim,), lanes.replaced), place.block):
-            index = self.values.form(count)
-            if not all(self.prover.proves(Row("ge", form), known) for form in (count, span.length - count)):
-                index = f"np.clip({index}, 0, {self.values.form(span.length)})"
-        text = self.values.in_order(f"{array}[{index}]", [dim, *others])
-        place.block.line(self.additions.assignment(add.name, home, [], text, add.reduction))
-        return True
-
-    def _others(self, wide: Loop, add: Add, lanes: Lanes, context: Rows) -> list[Dim] | None:
-        """The lanes along which the values vary; None where they cannot be taken for the whole range."""
-        parts = list(subexpressions(add.value))
-        if any(isinstance(part, Operation) and isinstance(part.function, External) for part in parts):
-            return None
-        around = context + loop_rows(wide)
-        loads = [part for part in parts if isinstance(part, Load)]
-        if any(self.prover.axes_inside(load, self.values.shapes[load.array], around) for load in loads):
-            return None
-        draft = self.narrowing.draft(wide)
-        with self.values.inside(Lanes((draft, *lanes.dims), lanes.replaced), Block()):
-            varies = self.values.varies(add.value)
-        return [dim for dim in lanes.dims if dim in varies] if draft in varies else None
-
-    def _count(self, loop: Loop, span: Span, lanes: Lanes, is_first: bool) -> Affine:
-        """How many of the values an entry has, the first or the last ones."""
-        if is_first:
-            bound = next(bound for bound in loop.highs if lanes.dims_of(bound.form))
-            return quotient(bound.form, bound.divisor) + 1 - span.low
-        bound = next(bound for bound in loop.lows if lanes.dims_of(bound.form))
-        return span.stop - quotient(bound.form + (bound.divisor - 1), bound.divisor)
+def calls_others(value: Scalar) -> bool:
+    """Whether a function of the user's is called, which may be asked for the values that count only."""
+    return any(isinstance(part, Operation) and isinstance(part.function, External) for part in subexpressions(value))

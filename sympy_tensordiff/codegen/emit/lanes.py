@@ -1,13 +1,7 @@
-"""Lanes: the entries of a kernel that one NumPy operation handles at once.
+"""Lanes: the entries of a kernel that one NumPy operation handles at once, one dimension for each index.
 
-Lanes have dimensions, as an array has. A `Span` is a range of one index, a `Picked` dimension a
-list of chosen combinations of several indices. Conditions on indices make the lanes fewer:
-
-* a condition on one index narrows its span (also to every m-th index),
-* an equation between indices expresses one of them by the others,
-* whatever is left picks the combinations that fulfil it.
-
-So nothing is computed, and above all nothing read, for an entry for which a condition fails.
+Conditions make them fewer: one on a single index narrows its span (also to every m-th value), one
+that holds for all lanes or for none is Python's ``if``, and all others are a mask.
 """
 
 from __future__ import annotations
@@ -15,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import gcd
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from sympy_tensordiff.codegen.ir.facts import Rows
 from sympy_tensordiff.codegen.ir.scalars import MaskedEntry
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
@@ -36,95 +31,65 @@ class Span:
     step: int = 1
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return (self.axis,)
-
-    @property
     def length(self) -> Affine:
         return quotient(self.stop - self.low + (self.step - 1), self.step)
 
 
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """Chosen combinations of several indices: arrays of equal length, by index.
-
-    ``spans`` are the ranges from which they were picked; ``positions`` tells for each earlier
-    `Picked` where its chosen ones stand in it.
-    """
-
-    arrays: Mapping[str, str]
-    spans: Mapping[str, Span]
-    positions: Mapping[Picked, str] = field(default_factory=dict)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(self.arrays)
-
-    @property
-    def size_text(self) -> str:
-        return f"{next(iter(self.arrays.values()))}.size"
-
-
-Dim: TypeAlias = Span | Picked
-
-
 class Lanes:
-    """Dimensions, and the indices that are expressed by others."""
+    """Spans, outermost first; ``images`` are indices that others take the place of, as forms in these."""
 
-    def __init__(self, dims: tuple[Dim, ...], replaced: Mapping[str, Affine] | None = None) -> None:
+    def __init__(self, dims: tuple[Span, ...], images: Mapping[str, Affine] | None = None) -> None:
         self.dims = dims
-        self.replaced = dict(replaced or {})
-        self._dim_of = {axis: dim for dim in dims for axis in dim.axes}
+        self.images = dict(images or {})
+        self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """``form`` without the indices that are expressed by others."""
-        return form.substitute(self.replaced) if self.replaced else form
-
-    def dims_of(self, form: Affine) -> frozenset[Dim]:
-        """The dimensions along which ``form`` varies."""
-        return frozenset(self._dim_of[a] for a in self.image(form).atoms() if a in self._dim_of)
+        """``form`` in the indices of the spans."""
+        return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
-        """The indices of lanes in ``form``, in order of the dimensions."""
+        """The indices of spans in ``form``, in order of the dimensions."""
         atoms = self.image(form).atoms()
-        return [axis for axis in self._dim_of if axis in atoms]
+        return [axis for axis in self._spans if axis in atoms]
+
+    def dims_of(self, form: Affine) -> frozenset[Span]:
+        """The dimensions along which ``form`` varies."""
+        return frozenset(map(self.dim, self.axes_in(form)))
 
     def has(self, name: str) -> bool:
-        """Whether ``name`` is an index that varies along some dimension."""
-        return name in self._dim_of
+        """Whether ``name`` is the index of a span."""
+        return name in self._spans
 
-    def dim(self, axis: str) -> Dim:
-        """The dimension that an index varies along."""
-        return self._dim_of[axis]
+    def dim(self, axis: str) -> Span:
+        """The span of an index."""
+        return self._spans[axis]
 
-    def span(self, axis: str) -> Span:
-        """The range of values of an index (for picked combinations the one they were picked from)."""
-        dim = self._dim_of[axis]
-        return dim if isinstance(dim, Span) else dim.spans[axis]
-
-    def trailing(self, dim: Dim) -> int:
+    def trailing(self, dim: Span) -> int:
         """The number of dimensions behind ``dim``."""
         return len(self.dims) - 1 - self.dims.index(dim)
 
-    def replace(self, old: tuple[Dim, ...], new: Dim | None, images: Mapping[str, Affine] | None = None) -> Lanes:
-        """The lanes with ``new`` in the place of the first of ``old``; ``images`` are indices expressed by others."""
-        dims: list[Dim] = []
+    def inside(self, *spans: Span) -> Lanes:
+        """The lanes with further dimensions in front."""
+        return Lanes((*spans, *self.dims), self.images)
+
+    def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
+        """The lanes with another span in place of one; ``image`` is the old index by the new one."""
+        images = self.images
+        if image is not None:
+            images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}
+        return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
+
+    def walk(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
+        """The dimensions from the first wanted one on, each with whether it is wanted."""
+        started = False
         for dim in self.dims:
-            if dim is old[0] and new is not None:
-                dims.append(new)
-            elif dim not in old:
-                dims.append(dim)
-        replaced = {a: f.substitute(images or {}) for a, f in self.replaced.items()} | dict(images or {})
-        return Lanes(tuple(dims), replaced)
+            started = started or dim in wanted
+            if started:
+                yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine:
         """A bound of ``form`` over all lanes, over Python integers: not above (sign -1), not below (sign 1) it."""
-        form = self.image(form)
-        ends = {}
-        for axis in self.axes_in(form):
-            span = self.span(axis)
-            ends[axis] = (span.low, span.stop - 1)
-        return _extreme(form, ends, sign)
+        return _extreme(self.image(form), {dim.axis: (dim.low, dim.stop - 1) for dim in self.dims}, sign)
 
 
 class DataExtreme(DataEntry):
@@ -185,7 +150,7 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
 # ---------------------------------------------------------------------------- conditions
 
 
-class Narrowed(NamedTuple):
+class Ends(NamedTuple):
     """What a set of conditions asks of one span."""
 
     lows: list[Affine]
@@ -194,91 +159,44 @@ class Narrowed(NamedTuple):
 
 
 @dataclass
-class Split:
-    """Conditions sorted by what they need: Python's ``if``, narrower spans, a picked combination."""
+class Conditions:
+    """Conditions sorted by what they need: Python's ``if``, narrower spans, a mask."""
 
-    lanes: Lanes
     scalar: list[Row] = field(default_factory=list)
-    spans: dict[str, Narrowed] = field(default_factory=dict)
+    spans: dict[str, Ends] = field(default_factory=dict)
     mask: list[Row] = field(default_factory=list)
+    dense: list[Row] = field(default_factory=list)
+    """What holds in all lanes once the first two are obeyed."""
 
 
-def split_conditions(lanes: Lanes, rows: tuple[Row, ...]) -> Split:
-    """Sort ``rows``; equations between indices are solved on the way."""
-    split = Split(lanes)
-    work = list(rows)
-    solved_one = True
-    while solved_one:
-        solved_one = False
-        for position, row in enumerate(work):
-            solved = _solve_equation(split.lanes, row)
-            if solved is not None:
-                split.lanes, more = solved
-                work[position : position + 1] = more
-                solved_one = True
-                break
-    for row in _plain(split.lanes, work):
-        row = _unfolded(split.lanes, row)
-        axes = split.lanes.axes_in(row.form)
-        if not axes:
-            split.scalar.append(row)
-        elif len(axes) > 1 or not _narrow(split, row, axes[0]):
-            split.mask.append(row)
-    return split
+def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
+    """Sort ``rows``, without maxima and minima of the lanes' indices as far as several rows say the same."""
+    sorted_ = Conditions()
+    for row in rows:
+        image = Row(row.kind, lanes.image(row.form), row.modulus)
+        parts = separated(image, frozenset(lanes.axes_in(row.form)))
+        masks = len(sorted_.mask)
+        for part in parts:
+            axes = lanes.axes_in(part.form)
+            if part.form.compounds() and implied(part, ()):
+                continue
+            if not axes:
+                sorted_.scalar.append(part)
+            elif len(axes) > 1 or not _narrow(sorted_, part, lanes.dim(axes[0])):
+                sorted_.mask.append(part)
+        if len(sorted_.mask) == masks:
+            sorted_.dense.append(row)
+    return sorted_
 
 
-def _plain(lanes: Lanes, rows: list[Row]) -> list[Row]:
-    """The rows without maxima and minima of the lanes' indices, as far as several rows say the same."""
-    images = [Row(row.kind, lanes.image(row.form), row.modulus) for row in rows]
-    parts = [part for row in images for part in separated(row, frozenset(lanes.axes_in(row.form)))]
-    return [part for part in parts if not (part.form.compounds() and implied(part, ()))]
-
-
-def _solve_equation(lanes: Lanes, row: Row) -> tuple[Lanes, list[Row]] | None:
-    """The lanes with one index of an equation expressed by the others, and the rows of its range."""
-    form = lanes.image(row.form)
-    axes = lanes.axes_in(form)
-    if row.kind != "eq" or len(axes) < 2:
-        return None
-    for axis in reversed(axes):
-        span = lanes.dim(axis)
-        coefficient = form.coefficient(axis)
-        if not isinstance(span, Span) or abs(coefficient) != 1 or axis in form.hidden():
-            continue
-        image = (form - Affine({axis: coefficient})) * -coefficient
-        rows = [Row("ge", image - span.low), Row("ge", span.stop - 1 - image)]
-        if span.step > 1:
-            rows.append(Row("mod", image - span.low, span.step))
-        return lanes.replace((span,), None, {axis: image}), rows
-    return None
-
-
-def _unfolded(lanes: Lanes, row: Row) -> Row:
-    """``floor(form/d) >= m`` as ``form >= d*m``, so that the lanes' indices leave the quotient."""
-    while row.kind == "ge":
-        held = [(v, c) for v, c in row.form.terms if lanes.axes_in(Affine({v: 1}))]
-        if len(held) != 1 or not isinstance(held[0][0], Quotient):
-            break
-        found, coefficient = held[0]
-        rest = row.form - Affine({found: coefficient})
-        if coefficient > 0:
-            least = quotient(coefficient - 1 - rest, coefficient)
-            row = Row("ge", found.form - found.divisor * least)
-        else:
-            most = quotient(rest, -coefficient)
-            row = Row("ge", found.divisor * most + (found.divisor - 1) - found.form)
-    return row
-
-
-def _narrow(split: Split, row: Row, axis: str) -> bool:
+def _narrow(found: Conditions, row: Row, span: Span) -> bool:
     """Note what ``row`` asks of the span of its only index; False where no span expresses it."""
-    span = split.lanes.dim(axis)
-    if not isinstance(span, Span) or axis in row.form.hidden():
+    if span.axis in row.form.hidden():
         return False
-    coefficient = row.form.coefficient(axis)
-    rest = row.form - Affine({axis: coefficient})
+    coefficient = row.form.coefficient(span.axis)
+    rest = row.form - Affine({span.axis: coefficient})
     size = abs(coefficient)
-    wanted = split.spans.get(axis) or Narrowed([], [], [])
+    wanted = found.spans.get(span.axis) or Ends([], [], [])
     if row.kind == "mod":
         if gcd(size, row.modulus) != 1 or span.step > 1 or wanted.residues:
             return False
@@ -286,27 +204,12 @@ def _narrow(split: Split, row: Row, axis: str) -> bool:
     elif row.kind == "eq":
         value = quotient(rest if coefficient < 0 else -rest, size)
         if size > 1:
-            split.scalar.append(Row("mod", rest, size))
+            found.scalar.append(Row("mod", rest, size))
         wanted.lows.append(value)
         wanted.stops.append(value + 1)
     elif coefficient > 0:
         wanted.lows.append(quotient(size - 1 - rest, size))
     else:
         wanted.stops.append(quotient(rest, size) + 1)
-    split.spans[axis] = wanted
+    found.spans[span.axis] = wanted
     return True
-
-
-def first_in_residue(low: Affine, residue: Affine, modulus: int) -> Affine:
-    """The least integer from ``low`` on that is congruent to ``residue``."""
-    gap = residue - low
-    return low + gap - modulus * quotient(gap, modulus)
-
-
-def walk_dims(dims: tuple[Dim, ...], wanted: frozenset[Dim]) -> Iterator[tuple[Dim, bool]]:
-    """The dimensions from the first wanted one on, each with whether it is wanted."""
-    started = False
-    for dim in dims:
-        started = started or dim in wanted
-        if started:
-            yield dim, dim in wanted

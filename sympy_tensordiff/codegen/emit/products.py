@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.accumulate import Additions, repeated
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
-from sympy_tensordiff.codegen.emit.lanes import Dim, Lanes, Picked, Span
-from sympy_tensordiff.codegen.emit.narrowing import SHORT, Narrowing, Place
-from sympy_tensordiff.codegen.emit.vectors import VectorPrinter, rise
+from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.narrowing import SHORT
+from sympy_tensordiff.codegen.emit.vectors import Frame, VectorPrinter, rise
 from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
@@ -62,7 +62,7 @@ class Operand(NamedTuple):
     """
 
     factors: tuple[Scalar, ...]
-    dims: frozenset[Dim]
+    dims: frozenset[Span]
     is_made: bool
     is_wide: bool
 
@@ -72,7 +72,7 @@ class Operand(NamedTuple):
 
 
 def _operand(factors: Sequence[Scalar], values: VectorPrinter) -> Operand:
-    dims = frozenset[Dim]().union(*map(values.varies, factors))
+    dims = frozenset[Span]().union(*map(values.varies, factors))
     parts = [part for factor in factors for part in subexpressions(factor)]
     ranks = [len(part.index) for part in parts if isinstance(part, Load)]
     ranks += [len(values.varies(part)) for part in parts if isinstance(part, Name)]
@@ -96,7 +96,7 @@ class Arrangement(NamedTuple):
         return max(wide, key=lambda operand: entries(operand.dims), default=None)
 
 
-def arrange(value: Scalar, values: VectorPrinter, summed: Sequence[Dim]) -> Arrangement | None:
+def arrange(value: Scalar, values: VectorPrinter, summed: Sequence[Span]) -> Arrangement | None:
     """The arrangement of least work for the sum of ``value`` over the dimensions ``summed``."""
     is_negative, factors = factors_of(value)
     scalars = tuple(factor for factor in factors if not values.varies(factor))
@@ -131,13 +131,13 @@ def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
     return is_negative, factors
 
 
-def entries(dims: Iterable[Dim]) -> float:
+def entries(dims: Iterable[Span]) -> float:
     """The number of entries of an array, about."""
-    lengths = (dim.length if isinstance(dim, Span) else None for dim in dims)
-    return float(prod(n.constant if n is not None and n.is_constant else _USUAL for n in lengths))
+    lengths = [dim.length for dim in dims]
+    return float(prod(n.constant if n.is_constant else _USUAL for n in lengths))
 
 
-def _is_product_of_matrices(left: frozenset[Dim], right: frozenset[Dim], summed: Sequence[Dim]) -> bool:
+def _is_product_of_matrices(left: frozenset[Span], right: frozenset[Span], summed: Sequence[Span]) -> bool:
     """Whether there are indices to be summed over, and others that only one of the operands has, of each."""
     inner = frozenset(summed)
     return bool(left & right & inner) and bool(left - right - inner) and bool(right - left - inner)
@@ -145,7 +145,7 @@ def _is_product_of_matrices(left: frozenset[Dim], right: frozenset[Dim], summed:
 
 def _work(found: Arrangement) -> float:
     """The memory traffic and the multiplications, about, in units of one entry."""
-    points = entries(frozenset[Dim]().union(*(operand.dims for operand in found.operands)))
+    points = entries(frozenset[Span]().union(*(operand.dims for operand in found.operands)))
     work = points / 8 if found.by_matrices else points
     for operand in found.operands:
         if operand.is_made:
@@ -155,96 +155,89 @@ def _work(found: Arrangement) -> float:
     return work
 
 
-class Products:
-    """Writes sums of products."""
+def print_product(nest: Nest, frame: Frame, additions: Additions) -> bool:
+    """Write a nest whose ranges depend on no lane; False where an array would need an axis for each index."""
+    lanes, add, values = frame.lanes, nest.add, additions.values
+    forms = [bound.form for loop in nest.loops for bound in bounds(loop)]
+    if any(map(lanes.dims_of, forms)) or not additions.counts_everywhere(add.name, frame):
+        return False
+    lines, spans = Block(), list[Span]()
+    inner = frame._replace(block=lines)
+    for loop in nest.loops:
+        span, inner = additions.narrowing.span(inner, loop)
+        spans.append(span)
+    found = _arranged(add, inner._replace(lanes=lanes.inside(*spans)), additions)
+    if found is None:
+        return False
+    widest = found.widest
+    cut = next((n for n, span in enumerate(spans) if widest is not None and span in widest.dims), None)
+    if widest is not None and cut is not None:
+        others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
+        most = "BLOCK" if widest.is_made else "COPIED"
+        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, most)
+    inner = inner._replace(lanes=lanes.inside(*spans))
+    found = _arranged(add, inner, additions)
+    assert found is not None
+    with values.inside(inner):
+        Product(inner, additions).print(add, found)
+    frame.block.slot(lines)
+    return True
 
-    def __init__(self, values: VectorPrinter, narrowing: Narrowing, additions: Additions, promoted: set[str]) -> None:
-        self.values = values
-        self.narrowing = narrowing
+
+def _arranged(add: Add, frame: Frame, additions: Additions) -> Arrangement | None:
+    """How the sum over the lanes is computed; None where it is not by views and products."""
+    with additions.values.inside(frame._replace(block=Block())):
+        found = arrange(add.value, additions.values, additions.summed(add.name, frame.lanes))
+    return None if found is None or (len(found.operands) == 1 and found.operands[0].is_made) else found
+
+
+class Product:
+    """Writes one sum of products over the lanes of a frame."""
+
+    def __init__(self, frame: Frame, additions: Additions) -> None:
+        self.frame = frame
         self.additions = additions
-        self.promoted = promoted
+        self.values = additions.values
 
-    def print(self, nest: Nest, place: Place) -> bool:
-        """Write a nest whose ranges depend on no lane; False where an array would need an axis for each index."""
-        lanes, forms = place.lanes, [bound.form for loop in nest.loops for bound in bounds(loop)]
-        if any(isinstance(dim, Picked) for dim in lanes.dims) or any(map(lanes.dims_of, forms)):
-            return False
-        # The ranges may need lines of text, which are written once it is clear that they are of use.
-        drafts = [self.narrowing.draft(loop) for loop in nest.loops]
-        variables = {span.axis for span in drafts} - self.promoted
-        self.promoted |= variables
-        found = self._arranged(nest.add, Lanes((*drafts, *lanes.dims), lanes.replaced))
-        if found is None:
-            self.promoted -= variables
-            return False
-        spans: list[Span] = []
-        for loop in nest.loops:
-            span, place = self.narrowing.span(place, loop)
-            spans.append(span)
-        widest, most = found.widest, "BLOCK" if found.widest is not None and found.widest.is_made else "COPIED"
-        cut = next((n for n, draft in enumerate(drafts) if widest is not None and draft in widest.dims), None)
-        if widest is not None and cut is not None:
-            others = [dim for dim in lanes.dims if dim in widest.dims]
-            others += [span for n, span in enumerate(spans) if drafts[n] in widest.dims and n != cut]
-            spans[cut], place = self.narrowing.blocks(place, spans[cut], others, most)
-        inside = Lanes((*spans, *lanes.dims), lanes.replaced)
-        again = self._arranged(nest.add, inside)
-        assert again is not None
-        with self.values.inside(inside, place.block):
-            place.block.line(self.line(nest.add, again, place.block))
-        return True
-
-    def _arranged(self, add: Add, lanes: Lanes) -> Arrangement | None:
-        """How the sum over the lanes is computed; None where it is not by views and products."""
-        home = self.values.homes[add.name]
-        with self.values.inside(lanes, Block()):
-            if self.additions.may_meet(home):
-                return None
-            found = arrange(add.value, self.values, self.additions.summed(home))
-        if found is None or (len(found.operands) == 1 and found.operands[0].is_made):
-            return None
-        return found
-
-    def line(self, add: Add, found: Arrangement, block: Block) -> str:
-        """The statement that adds a sum over the current lanes to an accumulator at the end of ``block``."""
-        home = self.values.homes[add.name]
-        summed = self.additions.summed(home)
-        lanes = self.values.lanes
+    def print(self, add: Add, found: Arrangement) -> None:
+        """Add a sum to an accumulator."""
         if len(found.operands) == 1:
-            return self.additions.line(add.name, add.value, "sum")
-        varies = frozenset[Dim]().union(*(operand.dims for operand in found.operands))
-        out = [dim for dim in lanes.dims if dim in varies and dim not in summed]
-        text = self._correlation(found.operands, out, block) or self._einsum(found, out, block)
-        rest = [dim for dim in lanes.dims if dim not in summed]
-        behind = rest[rest.index(out[0]) :] if out else []
+            self.additions.add(add.name, add.value, "sum", self.frame)
+            return
+        dims = self.frame.lanes.dims
+        summed = self.additions.summed(add.name, self.frame.lanes)
+        varies = found.operands[0].dims | found.operands[1].dims
+        out = [dim for dim in dims if dim in varies and dim not in summed]
+        text = self._correlation(found.operands, out) or self._einsum(found, out)
+        behind = dims[dims.index(out[0]) :] if out else ()
         if len(behind) > len(out):
             text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
-        text = repeated(text, [self.values.length(dim) for dim in summed if dim not in varies], "sum")
+        text = repeated(text, [self.values.form(dim.length) for dim in summed if dim not in varies], "sum")
         if found.scalars:
             text = f"{self.values.scalar(product_of(found.scalars), PRODUCT)}*{text}"
-        return self.additions.assignment(add.name, home, summed, ("-" if found.is_negative else "") + text)
+        self.additions.assign(add.name, ("-" if found.is_negative else "") + text, "sum", self.frame)
 
-    def _correlation(self, operands: Sequence[Operand], out: Sequence[Dim], block: Block) -> str | None:
+    def _correlation(self, operands: Sequence[Operand], out: Sequence[Span]) -> str | None:
         """The sums of products of a vector with windows of another one; None where they are others."""
         for operand, weights in (operands, operands[::-1]):
             window = None if operand.is_made else find_window(operand.factors[0], weights.dims, out, self.values)
             if window is not None:
-                vector = self._array(weights, self._order(weights), block)
+                vector = self._array(weights, self._order(weights))
                 return f'{window.function}({window.text}, {vector}, "valid"){"[::-1]" if window.is_turned else ""}'
         return None
 
-    def _einsum(self, found: Arrangement, out: Sequence[Dim], block: Block) -> str:
+    def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
         """The sums of products of the entries of two arrays, for each entry along ``out``."""
-        dims = [dim for dim in self.values.lanes.dims if any(dim in operand.dims for operand in found.operands)]
+        dims = [dim for dim in self.frame.lanes.dims if any(dim in operand.dims for operand in found.operands)]
         letters, orders = _letters(dims), [self._order(operand) for operand in found.operands]
         subscripts = ["".join(letters[dim] for dim in order) for order in orders]
-        arrays = [self._array(operand, order, block) for operand, order in zip(found.operands, orders, strict=True)]
+        arrays = [self._array(operand, order) for operand, order in zip(found.operands, orders, strict=True)]
         how = ", optimize=True" if found.by_matrices else ""
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
-    def _order(self, operand: Operand) -> list[Dim]:
+    def _order(self, operand: Operand) -> list[Span]:
         """The dimensions of an operand as its axes: as they stand in an array, short ones in front in what is made."""
-        lanes = self.values.lanes
+        lanes = self.frame.lanes
         loads = sorted(operand.loads(), key=lambda load: -len(self.values.varies(load)))
         own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
         if operand.is_wide and operand.is_made:
@@ -252,9 +245,9 @@ class Products:
         dims = list(dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)]))
         return sorted(dims, key=lambda dim: not _is_short(dim)) if operand.is_made else dims
 
-    def _array(self, operand: Operand, order: Sequence[Dim], block: Block) -> str:
+    def _array(self, operand: Operand, order: Sequence[Span]) -> str:
         """The text of an operand with these axes."""
-        with self.values.inside(Lanes(tuple(order), self.values.lanes.replaced), block):
+        with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
             return self.values.scalar(product_of(operand.factors))
 
 
@@ -265,15 +258,15 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
     return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
 
 
-def _is_short(dim: Dim) -> bool:
-    return isinstance(dim, Span) and dim.length.is_constant and dim.length.constant <= SHORT
+def _is_short(dim: Span) -> bool:
+    return dim.length.is_constant and dim.length.constant <= SHORT
 
 
-def _letters(dims: Sequence[Dim]) -> dict[Dim, str]:
+def _letters(dims: Sequence[Span]) -> dict[Span, str]:
     """A letter for each dimension, its own where it has one."""
     others = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    found: dict[Dim, str] = {}
-    own = {dim: dim.axes[0] for dim in dims if len(dim.axes[0]) == 1}
+    found: dict[Span, str] = {}
+    own = {dim: dim.axis for dim in dims if len(dim.axis) == 1}
     for dim in dims:
         taken = {*found.values(), *own.values()}
         letter = own.get(dim)
@@ -295,13 +288,11 @@ class Window(NamedTuple):
     is_turned: bool
 
 
-def find_window(factor: Scalar, weights: frozenset[Dim], out: Sequence[Dim], values: VectorPrinter) -> Window | None:
+def find_window(factor: Scalar, weights: frozenset[Span], out: Sequence[Span], values: VectorPrinter) -> Window | None:
     """The windows that ``factor`` reads along one summed and one other index; None for any other factor."""
     if not isinstance(factor, Load) or len(factor.index) != 1 or len(weights) != 1 or len(out) != 1:
         return None
     (summed,), (kept,) = weights, out
-    if not isinstance(summed, Span) or not isinstance(kept, Span):
-        return None
     form = values.lanes.image(factor.index[0])
     if values.lanes.dims_of(form) != {summed, kept} or not all(rise(form, span) in (1, -1) for span in (summed, kept)):
         return None

@@ -7,14 +7,15 @@ are NumPy scalars or Python numbers. So any two values broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.lanes import DataExtreme, Dim, Lanes, Picked, Span, walk_dims
+from sympy_tensordiff.codegen.emit.lanes import DataExtreme, Lanes, Span
+from sympy_tensordiff.codegen.ir.facts import Prover, Rows
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
@@ -22,15 +23,30 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum
 
 
-class Home(NamedTuple):
-    """Where a named value was made: its lanes, and the dimensions along which it varies."""
+class Frame(NamedTuple):
+    """Where statements are printed: lanes, the block of their text, and what holds there.
+
+    ``known`` are rows about Python's integers, ``context`` those that hold in each lane, and ``mask`` is a
+    condition on lanes: what is computed where it fails counts nowhere.
+    """
 
     lanes: Lanes
-    varies: frozenset[Dim]
+    block: Block
+    known: Rows
+    context: Rows
+    mask: Scalar | None = None
+
+    def child(self, head: str, known: Rows = ()) -> Frame:
+        """The frame in a block of its own behind ``head``."""
+        return self._replace(block=self.block.child(head), known=self.known + known)
 
 
-Entry: TypeAlias = "Affine | Picked | str"
-"""One index of a read: a form, all of a picked dimension, or an array of positions by name."""
+class Home(NamedTuple):
+    """Where a named value was made: its lanes, the dimensions along which it varies, and the mask."""
+
+    lanes: Lanes
+    varies: frozenset[Span]
+    mask: Scalar | None
 
 
 class VectorPrinter(ScalarPrinter):
@@ -52,49 +68,41 @@ class VectorPrinter(ScalarPrinter):
         "and": (" & ", COMPARE), "or": (" | ", COMPARE + 0),
     }  # fmt: skip
 
-    def __init__(
-        self, names: Names, shapes: Mapping[str, tuple[Affine, ...]], bare: frozenset[str], lanes: Lanes
-    ) -> None:
+    def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
         super().__init__(names)
-        self.shapes = shapes
+        self.prover = prover
+        self.shapes = dict(prover.shapes)
         self.bare = bare
-        self.lanes = lanes
+        self.lanes = Lanes(())
+        self.context: Rows = ()
+        self.masks: tuple[Scalar, ...] = ()
         self.homes: dict[str, Home] = {}
         self.helpers: set[str] = set()
-        self._slots: dict[tuple[Dim, int], tuple[Block, dict[str, str]]] = {}
+        self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
         self._used: set[str] = set()
 
-    # ------------------------------------------------------------------------ what varies along what
-
-    def varies(self, node: Scalar) -> frozenset[Dim]:
-        """The dimensions of the lanes along which ``node`` varies."""
-        found: set[Dim] = set()
-        for part in subexpressions(node):
-            if isinstance(part, IndexValue):
-                found |= self.lanes.dims_of(part.form)
-            elif isinstance(part, Load):
-                for form in part.index:
-                    found |= self.lanes.dims_of(form)
-            elif isinstance(part, Name) and part.name in self.homes:
-                for dim in self.homes[part.name].varies:
-                    found |= self.current_dims(dim)
-        return frozenset(found)
-
-    def current_dims(self, dim: Dim) -> frozenset[Dim]:
-        """The dimensions of the current lanes along which a dimension of earlier lanes varies."""
-        return frozenset().union(*(self.lanes.dims_of(Affine.variable(axis)) for axis in dim.axes))
-
-    # ------------------------------------------------------------------------ index arrays
+    # ------------------------------------------------------------------------ lanes
 
     @contextmanager
-    def inside(self, lanes: Lanes, block: Block) -> Iterator[None]:
-        """Print over ``lanes``; index arrays that are new to them are made at the present end of ``block``."""
-        outer = self.lanes, self._slots
-        slot = block.slot()
+    def inside(self, frame: Frame) -> Iterator[None]:
+        """Print in a frame; index arrays that are new to its lanes are made at the present end of its block."""
+        outer = self.lanes, self._slots, self.context, self.masks
+        slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.trailing(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
-        self.lanes, self._slots = lanes, new | self._slots
+        masks = () if frame.mask is None else (frame.mask,)
+        self.lanes, self._slots, self.context, self.masks = lanes, new | self._slots, frame.context, masks
         yield
-        self.lanes, self._slots = outer
+        self.lanes, self._slots, self.context, self.masks = outer
+
+    def varies(self, node: Scalar) -> frozenset[Span]:
+        """The dimensions of the lanes along which ``node`` varies."""
+        found: set[Span] = set()
+        for part in subexpressions(node):
+            forms = [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
+            if isinstance(part, Name) and part.name in self.homes:
+                forms = [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
+            found.update(*map(self.lanes.dims_of, forms))
+        return frozenset(found)
 
     def variable(self, name: str) -> str:
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
@@ -105,27 +113,23 @@ class VectorPrinter(ScalarPrinter):
         trailing = self.lanes.trailing(dim)
         slot, made = self._slots[dim, trailing]
         if axis not in made:
-            tail = new_axes(trailing)
-            if isinstance(dim, Picked):
-                if not tail:
-                    return dim.arrays[axis]
-                text = dim.arrays[axis] + tail
-            else:
-                start = "" if dim.low == Affine.of(0) and dim.step == 1 else f"{self.form(dim.low)}, "
-                step = f", {dim.step}" if dim.step > 1 else ""
-                text = f"np.arange({start}{self.form(dim.stop)}{step}){tail}"
+            start = "" if dim.low == Affine.of(0) and dim.step == 1 else f"{self.form(dim.low)}, "
+            step = f", {dim.step}" if dim.step > 1 else ""
+            tail = f"[:{', None' * trailing}]" if trailing else ""
             own = self.names(axis)
             made[axis] = self.names.fresh(axis) if own in self._used else own
             self._used.add(made[axis])
-            slot.line(f"{made[axis]} = {text}")
+            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}{step}){tail}")
         return made[axis]
+
+    # ------------------------------------------------------------------------ integers
 
     def data(self, entry: DataEntry) -> str:
         if isinstance(entry, DataExtreme):
             return f"{self.names(entry.tensor)}.{'max' if entry.greatest else 'min'}()"
         if not entry.index:
             return self.names(entry.tensor)
-        return self.read(self.names(entry.tensor), entry.index, self.shapes[entry.tensor])
+        return self.read(entry.tensor, entry.index)
 
     def integer(self, entry: DataEntry) -> str:
         if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
@@ -148,178 +152,141 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        if node.array in self.bare:
-            return self.names(node.array)
-        return self.read(self.names(node.array), [self.lanes.image(f) for f in node.index], self.shapes[node.array])
+        return self.names(node.array) if node.array in self.bare else self.read(node.array, node.index)
 
     def name(self, name: str) -> str:
-        home = self.homes.get(name)
-        text = self.names(name)
-        if home is None or not home.varies or self.is_here(home):
+        home, text = self.homes.get(name), self.names(name)
+        if home is None or not home.varies:
             return text
-        entries, extents = self.entries(home)
-        return self.read(text, entries, extents)
-
-    def is_here(self, home: Home) -> bool:
-        """Whether values from ``home`` broadcast with the current lanes as they are."""
         count = len(home.lanes.dims)
-        return count <= len(self.lanes.dims) and self.lanes.dims[len(self.lanes.dims) - count :] == home.lanes.dims
+        if home.lanes.dims == self.lanes.dims[len(self.lanes.dims) - count :]:
+            return text
+        return self.part(text, *self.entries(home)) or f"{text}[{', '.join(map(self.form, self.entries(home)[0]))}]"
 
-    def entries(self, home: Home) -> tuple[list[Entry], list[Affine]]:
+    def entries(self, home: Home) -> tuple[list[Affine], list[Affine]]:
         """Where the current lanes find their values in an array made at ``home``, and the array's extents."""
-        entries: list[Entry] = []
-        extents: list[Affine] = []
-        for dim, wanted in walk_dims(home.lanes.dims, home.varies):
-            if not wanted:
-                entries.append(Affine.of(0))
-                extents.append(Affine.of(1))
-            elif isinstance(dim, Span):
-                image = self.lanes.image(Affine.variable(dim.axis))
-                entries.append(quotient(image - dim.low, dim.step))
-                extents.append(dim.length)
-            else:
-                entries.append(self._picked_entry(dim))
-                extents.append(Affine.of(-1))
+        entries, extents = [], []
+        for dim, wanted in home.lanes.walk(home.varies):
+            image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
+            entries.append(quotient(image, dim.step) if wanted else Affine.of(0))
+            extents.append(dim.length if wanted else Affine.of(1))
         return entries, extents
 
-    def _picked_entry(self, dim: Picked) -> Entry:
-        if dim in self.lanes.dims:
-            return dim
-        found = next(d for d in self.lanes.dims if isinstance(d, Picked) and dim in d.positions)
-        trailing = self.lanes.trailing(found)
-        return found.positions[dim] + new_axes(trailing)
+    def read(self, array: str, index: Sequence[Affine]) -> str:
+        """The text of a read: slices or a view where the index is regular, or index arrays.
 
-    def read(self, name: str, entries: Sequence[Entry], extents: Sequence[Affine]) -> str:
-        """The text of a read: slices where every index runs along one dimension, a view, or index arrays."""
-        text = self.part(name, entries, extents)
-        return text or f"{name}[{', '.join(self.entry_text(entry) for entry in entries)}]"
+        Behind a mask, an index that may be outside is moved to the nearest entry: that counts nowhere.
+        """
+        images, name = [self.lanes.image(form) for form in index], self.names(array)
+        text = None if self._outside(array, index) else self.part(name, images, self.shapes[array])
+        return text or f"{name}[{', '.join(self.indices(array, index))}]"
 
-    def part(self, name: str, entries: Sequence[Entry], extents: Sequence[Affine], options: str = "") -> str | None:
+    def indices(self, array: str, index: Sequence[Affine]) -> list[str]:
+        """The indices of entries as index arrays."""
+        texts = [self.form(form) for form in index]
+        for axis in self._outside(array, index):
+            texts[axis] = f"np.clip({texts[axis]}, 0, {self.form(self.shapes[array][axis] - 1)})"
+        return texts
+
+    def _outside(self, array: str, index: Sequence[Affine]) -> set[int]:
+        """The axes along which entries behind a mask may be outside of an array."""
+        load = Load(array, tuple(index))
+        missing = self.prover.axes_inside(load, self.shapes[array], self.context) if self.masks else []
+        return {axis for axis, _ in missing}
+
+    def is_part(self, load: Load) -> bool:
+        """Whether a read needs no copy, as by slices or a view."""
+        return self._steps([self.lanes.image(form) for form in load.index]) is not None
+
+    def part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str | None:
         """The text of entries as an array in the same memory, by slices or a view; None where it takes index arrays.
 
         ``options`` are further arguments of ``view``.
         """
-        if not entries:
-            return f"{name}[()]"
-        slices = self.slices(entries, extents)
-        if slices is None:
-            return self._view(name, entries, options)
-        texts, dims = slices
-        return self.in_order(name, dims, texts)
-
-    def in_order(self, name: str, dims: Sequence[Dim], texts: list[str] | None = None) -> str:
-        """An array, or the slices ``texts`` of it, whose axes are ``dims``, with its axes as the lanes stand."""
-        texts = [":"] * len(dims) if texts is None else texts
-        order = [self.lanes.dims.index(dim) for dim in dims]
-        if order != sorted(order):
-            text = name + self._brackets(texts)
-            text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, _ranks(order)))})"
-            texts, name = [":"] * len(order), text
-        return name + self._brackets(self._with_new_axes(texts, sorted(order)))
-
-    def _brackets(self, texts: list[str]) -> str:
-        return "" if all(t == ":" for t in texts) else f"[{', '.join(texts)}]"
-
-    def _with_new_axes(self, texts: list[str], order: list[int]) -> list[str]:
-        """The slices with ``None`` for the dimensions between and behind those that are read."""
-        missing = [n for n in range(order[0], len(self.lanes.dims)) if n not in order] if order else []
-        result: list[str] = []
-        place = iter(order)
-        current = None
-        for text in texts:
-            if ":" in text:
-                current = next(place)
-                while missing and missing[0] < current:
-                    result.append("None")
-                    missing.pop(0)
-            result.append(text)
-        return result + ["None"] * len(missing)
-
-    def is_part(self, load: Load) -> bool:
-        """Whether a read needs no copy, as by slices or a view."""
-        images = [self.lanes.image(form) for form in load.index]
-        return self.slices(images, self.shapes[load.array]) is not None or self._steps(images) is not None
-
-    def _steps(self, entries: Sequence[Entry]) -> tuple[list[Affine], dict[Dim, list[int]]] | None:
-        """The first index of a read, and how it rises along each dimension; None where that is not regular."""
-        axes = [self.lanes.axes_in(entry) if isinstance(entry, Affine) else [] for entry in entries]
-        used = frozenset(self.lanes.dim(axis) for found in axes for axis in found)
-        steps: dict[Dim, list[int]] = {dim: [] for dim, _ in walk_dims(self.lanes.dims, used)}
-        starts: list[Affine] = []
-        for entry in entries:
-            if not isinstance(entry, Affine):
-                return None
-            for dim, column in steps.items():
-                each = 0 if dim not in used else rise(entry, dim) if isinstance(dim, Span) else None
-                if each is None:
-                    return None
-                column.append(each)
-            starts.append(entry.substitute({dim.axis: dim.low for dim in steps if isinstance(dim, Span)}))
-        return starts, steps
-
-    def _view(self, name: str, entries: Sequence[Entry], options: str) -> str | None:
-        """A read along several dimensions at once without a copy, of a window or a diagonal; None where it is none."""
-        found = self._steps(entries)
+        found = self._steps(index)
         if found is None:
             return None
         starts, steps = found
-        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
-        used = {
-            self.lanes.dim(axis) for entry in entries if isinstance(entry, Affine) for axis in self.lanes.axes_in(entry)
-        }
-        lengths = [self.length(dim) if dim in used else "1" for dim in steps]
-        texts = [[self.form(start) for start in starts], lengths, *([str(n) for n in c] for c in steps.values())]
-        self.helpers.add("view")
-        return f"view({', '.join([name, *map(tuple_text, texts)])}{options})"
-
-    def length(self, dim: Dim) -> str:
-        """The length of a dimension as text."""
-        return self.form(dim.length) if isinstance(dim, Span) else dim.size_text
-
-    def slices(self, entries: Sequence[Entry], extents: Sequence[Affine]) -> tuple[list[str], list[Dim]] | None:
-        """The slices of a read and the dimensions along which they run; None where index arrays are needed."""
         texts: list[str] = []
-        dims: list[Dim] = []
-        for entry, extent in zip(entries, extents, strict=True):
-            if not isinstance(entry, Affine):
-                return None
-            axes = self.lanes.axes_in(entry)
-            if not axes:
-                texts.append(self.form(entry))
+        dims: list[Span] = []
+        for axis, (start, extent) in enumerate(zip(starts, extents, strict=True)):
+            along = self.lanes.axes_in(index[axis])
+            if not along:
+                texts.append(self.form(start))
                 continue
-            dim = self.lanes.dim(axes[0])
-            text = self._slice(entry, dim, extent) if len(axes) == 1 and isinstance(dim, Span) else None
-            if text is None or dim in dims:
-                return None
-            texts.append(text)
+            dim = self.lanes.dim(along[0])
+            step = steps[dim][axis]
+            if len(along) > 1 or dim in dims or step < 1:
+                return self._view(name, index, found, options)
             dims.append(dim)
-        return texts, dims
+            texts.append(self.slice(start, step, dim, extent, index[axis].coefficient(dim.axis)))
+        return self.in_order(name, dims, texts) if texts else f"{name}[()]"
 
-    def _slice(self, form: Affine, span: Span, extent: Affine) -> str | None:
-        """``form`` along a span as a slice, where it rises by a constant from one value to the next."""
-        each = rise(form, span)
-        if each is None or each < 1:
-            return None
-        start = form.substitute({span.axis: span.low})
-        if span.step > 1 and form.coefficient(span.axis) == 1 and each == span.step:
-            # A slice ends by itself before a stop that is no multiple of its step away.
-            stop = form.substitute({span.axis: span.stop})
-            return f"{self.form(start) if start != Affine.of(0) else ''}:{self.form(stop)}:{each}"
-        stop = start + each * (span.length - 1) + 1
-        if each == 1 and start == Affine.of(0) and stop == extent:
+    def named_part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], frame: Frame) -> str:
+        """Entries of an array, in its memory, as something that may be added to; index arrays where it takes them."""
+        with self.inside(frame):
+            part = self.part(name, index, extents, ", write=True")
+            if part is None:
+                return f"{name}[{', '.join(map(self.form, index))}]"
+        if part.startswith(f"{name}[") and part.count("[") == 1:
+            return part
+        entries = self.names.fresh("entries")
+        frame.block.line(f"{entries} = {part}")
+        return entries
+
+    def slice(self, start: Affine, step: int, dim: Span, extent: Affine, coefficient: int = 0) -> str:
+        """The values from ``start`` in steps, one for each of a span, as a slice of an axis of an extent."""
+        # A slice ends by itself before a stop that is no multiple of its step away.
+        whole = step > 1 and coefficient == 1 and step == dim.step
+        stop = start - dim.low + dim.stop if whole else start + step * (dim.length - 1) + 1
+        if step == 1 and start == Affine.of(0) and stop == extent:
             return ":"
         first = "" if start == Affine.of(0) else self.form(start)
-        last = "" if each == 1 and stop == extent else self.form(stop)
-        return f"{first}:{last}" + (f":{each}" if each > 1 else "")
+        last = "" if step == 1 and stop == extent else self.form(stop)
+        return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
-    def entry_text(self, entry: Entry) -> str:
-        """One index of a read by index arrays."""
-        if isinstance(entry, Affine):
-            return self.form(entry)
-        if isinstance(entry, str):
-            return entry
-        trailing = self.lanes.trailing(entry)
-        return f"np.arange({entry.size_text}){new_axes(trailing)}"
+    def in_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
+        """The slices of an array, which run along ``dims``, with axes as the lanes have them."""
+        order = [self.lanes.dims.index(dim) for dim in dims]
+        texts = list(texts)
+        if order != sorted(order):
+            ranks = sorted(range(len(order)), key=order.__getitem__)
+            name += subscript(texts) + (".T" if len(order) == 2 else f".transpose({', '.join(map(str, ranks))})")
+            texts, order = [":"] * len(order), sorted(order)
+        result: list[str] = []
+        place = iter(order)
+        expected = order[0] if order else 0
+        for text in texts:
+            if ":" in text:
+                current = next(place)
+                result += ["None"] * (current - expected)
+                expected = current + 1
+            result.append(text)
+        return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
+
+    def _steps(self, index: Sequence[Affine]) -> tuple[list[Affine], dict[Span, list[int]]] | None:
+        """The first index of a read, and how it rises along each dimension; None where that is not regular."""
+        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        steps: dict[Span, list[int]] = {dim: [] for dim, _ in self.lanes.walk(used)}
+        for form in index:
+            for dim, column in steps.items():
+                each = rise(form, dim) if dim in used else 0
+                if each is None:
+                    return None
+                column.append(each)
+        return [form.substitute({dim.axis: dim.low for dim in used}) for form in index], steps
+
+    def _view(
+        self, name: str, index: Sequence[Affine], found: tuple[list[Affine], dict[Span, list[int]]], options: str
+    ) -> str:
+        """A read along several dimensions at once without a copy, of a window or a diagonal."""
+        starts, steps = found
+        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
+        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
+        texts = [[self.form(start) for start in starts], lengths, *(map(str, column) for column in steps.values())]
+        self.helpers.add("view")
+        return f"view({', '.join([name, *map(tuple_text, texts)])}{options})"
 
     # ------------------------------------------------------------------------ operations
 
@@ -331,6 +298,11 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        if isinstance(function, External) and self.masks:
+            self.helpers.add("called")
+            mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
+            texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
+            return f"real(called({', '.join(texts)}))"
         text = super().call(function, arguments)
         if function not in NUMPY_HELPERS:
             return text
@@ -340,7 +312,12 @@ class VectorPrinter(ScalarPrinter):
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         if not self.varies(Operation("select", (condition, value, otherwise))):
             return super().select(condition, value, otherwise)
-        return f"np.where({self.scalar(condition)}, {self.argument(value)}, {self.argument(otherwise)})", ATOM
+        texts, outer = [], self.masks
+        for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
+            self.masks = (*outer, mask) if self.varies(condition) else outer
+            texts.append(self.argument(branch))
+        self.masks = outer
+        return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
 
     def negation(self, argument: Scalar) -> tuple[str, int]:
         return f"np.logical_not({self.scalar(argument)})", ATOM
@@ -359,11 +336,6 @@ class VectorPrinter(ScalarPrinter):
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 
-def new_axes(count: int) -> str:
-    """A subscript that puts ``count`` axes of length 1 behind the only axis of an array."""
-    return f"[:{', None' * count}]" if count else ""
-
-
 def rise(form: Affine, span: Span) -> int | None:
     """By how much ``form`` rises from one value of the span to the next; None where that varies."""
     total = 0
@@ -380,11 +352,12 @@ def rise(form: Affine, span: Span) -> int | None:
     return total
 
 
-def tuple_text(texts: Sequence[str]) -> str:
+def subscript(texts: Sequence[str]) -> str:
+    """Slices in brackets, where they are not all of an array."""
+    return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"
+
+
+def tuple_text(texts: Iterable[str]) -> str:
     """A tuple."""
+    texts = list(texts)
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
-
-
-def _ranks(order: list[int]) -> list[int]:
-    """The permutation that sorts ``order``."""
-    return sorted(range(len(order)), key=order.__getitem__)
