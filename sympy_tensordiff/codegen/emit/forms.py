@@ -215,7 +215,7 @@ class Block:
         return inner
 
     def slot(self, lines: Block | None = None) -> Block:
-        """Append a place for lines of the same indentation that turn out to be needed further down, or lines as such."""
+        """Append lines of the same indentation, or a place for those that turn out to be needed further down."""
         inner = Block() if lines is None else lines
         self._items.append(inner)
         return inner

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from sympy_tensordiff.codegen.emit.accumulate import Additions, calls_others
+from sympy_tensordiff.codegen.emit.accumulate import Additions
 from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.driver import WORD, call_text, task_text, without_unused_real
 from sympy_tensordiff.codegen.emit.forms import Block, Names
-from sympy_tensordiff.codegen.emit.lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.narrowing import Narrowing, is_short, loop_ends
-from sympy_tensordiff.codegen.emit.products import find_nest, print_product
+from sympy_tensordiff.codegen.emit.products import print_product
 from sympy_tensordiff.codegen.emit.ranges import find_offsets, widened
 from sympy_tensordiff.codegen.emit.vectors import Frame, Home, VectorPrinter, tuple_text
-from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, exact_rows, loop_rows, scalar_reads
+from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
     Accumulator,
     Add,
@@ -26,8 +24,8 @@ from sympy_tensordiff.codegen.ir.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import bounds, dependences, function_name, scalar_names, subexpressions, uses
+from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
+from sympy_tensordiff.codegen.ir.walk import bounds, dependences, function_name, uses
 from sympy_tensordiff.integer.affine import Affine, Row
 
 _FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -81,22 +79,18 @@ class KernelPrinter:
                 elif isinstance(statement, Let):
                     self.let(statement, frame)
                 elif isinstance(statement, Add):
-                    value = self.with_choices(statement.value, frame)
-                    self.additions.add(statement.name, value, statement.reduction, frame)
+                    self.additions.add(statement.name, statement.value, statement.reduction, frame)
                 elif isinstance(statement, AddAt):
                     self.add_at(statement, frame)
                 elif isinstance(statement, Store):
-                    text = self.values.scalar(self.with_choices(statement.value, frame))
+                    text = self.values.scalar(statement.value)
                     frame.block.line(f"{self.names(self.kernel.array)}[...] = {text}")
 
     # ------------------------------------------------------------------------ values
 
     def let(self, statement: Let, frame: Frame) -> None:
-        value = self.with_choices(statement.value, frame)
-        text = self.values.scalar(value)
-        if isinstance(value, Number):
-            text = f"real({text})"
-        self.values.homes[statement.name] = Home(frame.lanes, self.values.varies(value), frame.mask)
+        text = self.values.argument(statement.value)
+        self.values.homes[statement.name] = Home(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 
     def accumulator(self, statement: Accumulator, frame: Frame) -> None:
@@ -115,64 +109,9 @@ class KernelPrinter:
                 text = f"np.{function}({shape}{value}, real)"
         frame.block.line(f"{self.names(name)} = {text}")
 
-    def with_choices(self, value: Scalar, frame: Frame) -> Scalar:
-        """``value`` with each choice that keeps a read from happening computed before, for its lanes only."""
-        if not isinstance(value, Operation):
-            return value
-        if value.function == "select" and self._needs_condition(value, frame):
-            return self._chosen(value, frame)
-        return Operation(value.function, tuple(self.with_choices(a, frame) for a in value.arguments))
-
-    def _needs_condition(self, value: Operation, frame: Frame) -> bool:
-        """Whether a branch calls a function of the user's, or some read in it needs the condition to be inside."""
-        if any(calls_others(branch) for branch in value.arguments[1:]):
-            return True
-        return any(
-            self.prover.axes_inside(load, self.values.shapes[load.array], rows)
-            for branch in value.arguments[1:]
-            for load, rows, _ in scalar_reads(branch, frame.context)
-        )
-
-    def _chosen(self, value: Operation, frame: Frame) -> Scalar:
-        """The choice between two branches: slices of an array where the condition says where, or by a mask."""
-        condition, *branches = value.arguments
-        rows = [exact_rows(condition, holds) for holds in (True, False)]
-        used = [branch != Number(0) for branch in branches]
-        ways = [r is not None and not sort_conditions(frame.lanes, r).mask for r in rows]
-        by_slices = all(way for way, is_used in zip(ways, used, strict=True) if is_used)
-        condition = self.with_choices(condition, frame)
-        if not by_slices and self.values.varies(condition):
-            return self._masked(condition, branches, frame)
-        name = self.names.fresh("chosen")
-        self.depends[name] = scalar_names(value, self.depends)
-        self.accumulator(Accumulator(name), frame)
-        for branch, exact, holds in zip(branches, rows, (True, False), strict=True):
-            if branch == Number(0):
-                continue
-            if by_slices:
-                assert exact is not None
-                inner = self.narrowing.to(frame, exact)
-            else:
-                text = self.values.scalar(condition) if holds else self.values.negation(condition)[0]
-                inner = frame.child(f"if {text}:")
-            self.body((Add(name, branch),), inner)
-        return Name(name)
-
-    def _masked(self, condition: Scalar, branches: Sequence[Scalar], frame: Frame) -> Scalar:
-        """The choice between two branches, of which each is computed for all lanes and reads where it counts."""
-        mask = Name(self.names.fresh("holds"))
-        self.let(Let(mask.name, condition), frame)
-        chosen = []
-        whole: tuple[Scalar, Scalar] = mask, Operation("not", (mask,))
-        for branch, own in zip(branches, whole, strict=True):
-            inner = frame._replace(mask=own if frame.mask is None else Operation("and", (frame.mask, own)))
-            with self.values.inside(inner):
-                chosen.append(self.with_choices(branch, inner))
-        return Operation("select", (mask, *chosen))
-
     def add_at(self, statement: AddAt, frame: Frame) -> None:
         """One addition for each lane, in order; the index has all dimensions, so that none is counted once only."""
-        value = self.with_choices(statement.value, frame)
+        value = statement.value
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
         shape = self.values.shapes[self.kernel.array]
@@ -197,7 +136,7 @@ class KernelPrinter:
     def loop(self, loop: Loop, frame: Frame) -> None:
         lanes = frame.lanes
         if not any(lanes.dims_of(bound.form) for bound in bounds(loop)):
-            is_done = self.sum_of_products(loop, frame) or (
+            is_done = print_product(loop, frame, self.additions) or (
                 self._is_promotable(loop, lanes) and self.promote(loop, frame)
             )
         elif is_short(self.narrowing.widest(loop, lanes)):
@@ -255,20 +194,9 @@ class KernelPrinter:
         for line in found.lines:
             inner.block.line(line)
         with self.values.inside(inner):
-            if not self.sum_of_products(found.loop, inner):
+            if not print_product(found.loop, inner, self.additions):
                 self.promote(found.loop, inner)
         return True
-
-    def sum_of_products(self, loop: Loop, frame: Frame) -> bool:
-        """Print loops around one addition of a product at once; False where that is not possible or needs memory."""
-        nest = find_nest(loop)
-        if nest is None:
-            return False
-        context = frame.context + tuple(row for inner in nest.loops for row in loop_rows(inner))
-        choices = [p for p in subexpressions(nest.add.value) if isinstance(p, Operation) and p.function == "select"]
-        if any(self._needs_condition(choice, frame._replace(context=context)) for choice in choices):
-            return False
-        return print_product(nest, frame, self.additions)
 
     def promote(self, loop: Loop, frame: Frame) -> bool:
         """Print a loop as sums along one more dimension, cut into blocks where the terms are computed."""

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.emit.lanes import DataExtreme, Lanes, Span
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum
 
@@ -184,15 +184,16 @@ class VectorPrinter(ScalarPrinter):
     def indices(self, array: str, index: Sequence[Affine]) -> list[str]:
         """The indices of entries as index arrays."""
         texts = [self.form(form) for form in index]
-        for axis in self._outside(array, index):
-            texts[axis] = f"np.clip({texts[axis]}, 0, {self.form(self.shapes[array][axis] - 1)})"
+        for axis, row in self._outside(array, index):
+            last = self.form(self.shapes[array][axis] - 1)
+            is_low = row.form == index[axis]
+            texts[axis] = f"np.maximum({texts[axis]}, 0)" if is_low else f"np.minimum({texts[axis]}, {last})"
         return texts
 
-    def _outside(self, array: str, index: Sequence[Affine]) -> set[int]:
-        """The axes along which entries behind a mask may be outside of an array."""
+    def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
+        """The axes and ends over which entries behind a mask may be outside of an array."""
         load = Load(array, tuple(index))
-        missing = self.prover.axes_inside(load, self.shapes[array], self.context) if self.masks else []
-        return {axis for axis, _ in missing}
+        return self.prover.axes_inside(load, self.shapes[array], self.context) if self.masks else []
 
     def is_part(self, load: Load) -> bool:
         """Whether a read needs no copy, as by slices or a view."""
@@ -314,7 +315,7 @@ class VectorPrinter(ScalarPrinter):
             return super().select(condition, value, otherwise)
         texts, outer = [], self.masks
         for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
-            self.masks = (*outer, mask) if self.varies(condition) else outer
+            self.masks = (*outer, mask)
             texts.append(self.argument(branch))
         self.masks = outer
         return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
