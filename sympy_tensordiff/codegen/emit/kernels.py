@@ -136,9 +136,8 @@ class KernelPrinter:
     def loop(self, loop: Loop, frame: Frame) -> None:
         lanes = frame.lanes
         if not any(lanes.dims_of(bound.form) for bound in bounds(loop)):
-            is_done = print_product(loop, frame, self.additions) or (
-                self._is_promotable(loop, lanes) and self.promote(loop, frame)
-            )
+            # A long sum of few entries gains by one more dimension, a short one does not.
+            is_done = print_product(loop, frame, self.additions) or (not is_short(loop) and self.promote(loop, frame))
         elif is_short(self.narrowing.widest(loop, lanes)):
             is_done = False
         else:
@@ -205,13 +204,6 @@ class KernelPrinter:
             span, frame = self.narrowing.blocks(frame, span, frame.lanes.dims)
         self.body(loop.body, frame._replace(lanes=frame.lanes.inside(span)))
         return True
-
-    def _is_promotable(self, loop: Loop, lanes: Lanes) -> bool:
-        """Whether the loop becomes one more dimension of the lanes.
-
-        These are kept few. A long sum of few entries gains by it; a short one does not.
-        """
-        return not is_short(loop) and (len(lanes.dims) < 2 or len(lanes.dims) == len(self.root.dims) == 2)
 
 
 def _is_of_a_view(body: tuple[Statement, ...]) -> bool:

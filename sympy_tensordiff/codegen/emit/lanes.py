@@ -1,14 +1,13 @@
 """Lanes: the entries of a kernel that one NumPy operation handles at once, one dimension for each index.
 
-Conditions make them fewer: one on a single index narrows its span (also to every m-th value), one
-that holds for all lanes or for none is Python's ``if``, and all others are a mask.
+Conditions make them fewer: one on a single index narrows its span, one that holds for all lanes or
+for none is Python's ``if``, and all others are a mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import gcd
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir.facts import Rows
@@ -23,16 +22,15 @@ from sympy_tensordiff.integer.products import Product, SymbolicQuotient, quotien
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The values ``low, low + step, …`` below ``stop`` of one index; forms over Python integers."""
+    """The values of one index from ``low`` on below ``stop``; forms over Python integers."""
 
     axis: str
     low: Affine
     stop: Affine
-    step: int = 1
 
     @property
     def length(self) -> Affine:
-        return quotient(self.stop - self.low + (self.step - 1), self.step)
+        return self.stop - self.low
 
 
 class Lanes:
@@ -155,7 +153,6 @@ class Ends(NamedTuple):
 
     lows: list[Affine]
     stops: list[Affine]
-    residues: list[tuple[Affine, int]]
 
 
 @dataclass
@@ -182,26 +179,22 @@ def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
                 continue
             if not axes:
                 sorted_.scalar.append(part)
-            elif len(axes) > 1 or not _narrow(sorted_, part, lanes.dim(axes[0])):
+            elif len(axes) > 1 or not _narrow(sorted_, part, axes[0]):
                 sorted_.mask.append(part)
         if len(sorted_.mask) == masks:
             sorted_.dense.append(row)
     return sorted_
 
 
-def _narrow(found: Conditions, row: Row, span: Span) -> bool:
+def _narrow(found: Conditions, row: Row, axis: str) -> bool:
     """Note what ``row`` asks of the span of its only index; False where no span expresses it."""
-    if span.axis in row.form.hidden():
+    if axis in row.form.hidden() or row.kind == "mod":
         return False
-    coefficient = row.form.coefficient(span.axis)
-    rest = row.form - Affine({span.axis: coefficient})
+    coefficient = row.form.coefficient(axis)
+    rest = row.form - Affine({axis: coefficient})
     size = abs(coefficient)
-    wanted = found.spans.get(span.axis) or Ends([], [], [])
-    if row.kind == "mod":
-        if gcd(size, row.modulus) != 1 or span.step > 1 or wanted.residues:
-            return False
-        wanted.residues.append((rest * -pow(coefficient, -1, row.modulus), row.modulus))
-    elif row.kind == "eq":
+    wanted = found.spans.setdefault(axis, Ends([], []))
+    if row.kind == "eq":
         value = quotient(rest if coefficient < 0 else -rest, size)
         if size > 1:
             found.scalar.append(Row("mod", rest, size))
@@ -211,5 +204,4 @@ def _narrow(found: Conditions, row: Row, span: Span) -> bool:
         wanted.lows.append(quotient(size - 1 - rest, size))
     else:
         wanted.stops.append(quotient(rest, size) + 1)
-    found.spans[span.axis] = wanted
     return True

@@ -13,11 +13,8 @@ from sympy_tensordiff.codegen.ir.loops import Bound, Loop
 from sympy_tensordiff.codegen.ir.scalars import Name
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
-LIMITS = {
-    "BLOCK": (1 << 16, "entries that are computed at once where a sum is cut into blocks"),
-    "COPIED": (1 << 22, "entries of windows that are copied at once for a product of matrices"),
-}
-"""The constants of a module that bound its memory."""
+BLOCK = 1 << 16
+"""The entries that are computed at once where a sum is cut into blocks: a constant of the module."""
 
 SHORT = 16
 """The length of a short axis: a loop over no more values than this may stay one in Python."""
@@ -29,8 +26,7 @@ class Narrowing:
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
         self.prover = prover
-        self.constants: set[str] = set()
-        """The constants of the module that the text uses."""
+        self.has_blocks = False
 
     def to(self, frame: Frame, rows: Rows) -> Frame:
         """The frame for the lanes that fulfil ``rows``; its block runs only where there may be any."""
@@ -57,20 +53,10 @@ class Narrowing:
     def _narrow(self, frame: Frame, axis: str, wanted: Ends) -> Frame:
         """A narrower span for one index, computed and checked to be non-empty where it is not provably so."""
         span = frame.lanes.dim(axis)
-        step = span.step
-        lows = [span.low, *(span.low + step * quotient(b - span.low + step - 1, step) for b in wanted.lows)]
-        low, frame = self._extreme(frame, f"{axis}_low", lows, 1)
-        for residue, modulus in wanted.residues:
-            step = modulus
-            gap = residue - low
-            low += gap - modulus * quotient(gap, modulus)
-            if low.quotients():
-                name = self.values.names.fresh(f"{axis}_low")
-                frame.block.line(f"{name} = {self.values.form(low)}")
-                low = Affine.variable(name)
+        low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
         frame = self._where_some(frame, low, stop)
-        return frame._replace(lanes=frame.lanes.replace(span, Span(axis, low, stop, step)))
+        return frame._replace(lanes=frame.lanes.replace(span, Span(axis, low, stop)))
 
     # ------------------------------------------------------------------------ loops
 
@@ -88,22 +74,22 @@ class Narrowing:
         frame = self._where_some(frame, low, stop)
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
-    def blocks(self, frame: Frame, span: Span, others: Sequence[Span], most: str = "BLOCK") -> tuple[Span, Frame]:
+    def blocks(self, frame: Frame, span: Span, others: Sequence[Span]) -> tuple[Span, Frame]:
         """A loop over blocks of a span: the values of one block, and the frame inside.
 
-        An array along ``span`` and ``others`` has ``most`` entries at most in a block, if not one value alone is more.
+        An array along ``span`` and ``others`` has ``BLOCK`` entries at most in a block, if not one value alone is more.
         """
         lengths = [dim.length for dim in (span, *others)]
-        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= LIMITS[most][0]:
+        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK:
             return span, frame
-        self.constants.add(most)
+        self.has_blocks = True
         name, fresh, form = self.values.names(span.axis), self.values.names.fresh, self.values.form
-        first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), most
+        first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), "BLOCK"
         if others:
             texts = [form(dim.length) for dim in others]
             width = "*".join(f"({text})" if " " in text else text for text in texts)
             step = fresh("block")
-            frame.block.line(f"{step} = max(1, {most}//{f'({width})' if '*' in width else width})")
+            frame.block.line(f"{step} = max(1, BLOCK//{f'({width})' if '*' in width else width})")
         low, stop = Affine.variable(first), Affine.variable(last)
         known = (Row("ge", low - span.low), Row("ge", span.stop - stop), Row("ge", stop - low - 1))
         frame = frame.child(f"for {first} in range({form(span.low)}, {form(span.stop)}, {step}):", known)

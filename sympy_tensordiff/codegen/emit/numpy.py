@@ -22,13 +22,13 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.kernels import KernelPrinter
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.emit.narrowing import LIMITS
+from sympy_tensordiff.codegen.emit.narrowing import BLOCK
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Correlation, Fused, Kernel, Program
 from sympy_tensordiff.codegen.ir.walk import function_name, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = frozenset({"real", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
+OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
 
 
 def print_program(program: Program) -> str:
@@ -39,7 +39,7 @@ def print_program(program: Program) -> str:
     functions = Functions()
     extents: dict[str, tuple[Affine, ...]] = {}
     used: set[str] = set()
-    constants: set[str] = set()
+    has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if not isinstance(kernel, Kernel):
@@ -50,12 +50,11 @@ def print_program(program: Program) -> str:
         extents[function_name(kernel)] = printer.extents
         functions.add(kernel, text, passed_names(kernel, names, printer.extents))
         used |= printer.values.helpers
-        constants |= printer.narrowing.constants
+        has_blocks |= printer.narrowing.has_blocks
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
     pieces += library_helpers(program.kernels, functions.texts) + functions.texts
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
-    limits = [f"{name} = {most}  # {what}" for name, (most, what) in LIMITS.items() if name in constants]
-    if limits:
-        top.append("\n".join(limits))
+    if has_blocks:
+        top.append(f"BLOCK = {BLOCK}  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

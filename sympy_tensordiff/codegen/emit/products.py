@@ -56,8 +56,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     cut = next((n for n, span in enumerate(spans) if widest is not None and span in widest.dims), None)
     if widest is not None and cut is not None:
         others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
-        most = "BLOCK" if widest.is_made else "COPIED"
-        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, most)
+        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others)
     _Product(inner._replace(lanes=lanes.inside(*spans)), add, additions).print()
     frame.block.slot(lines)
     return True
@@ -105,15 +104,9 @@ class Arrangement(NamedTuple):
     by_matrices: bool
 
     def work(self) -> float:
-        """The memory traffic and the multiplications, about, in units of one entry."""
-        points = _entries(frozenset[Span]().union(*(operand.dims for operand in self.operands)))
-        work = points / 8 if self.by_matrices else points
-        for operand in self.operands:
-            if operand.is_made:
-                work += 2 * len(operand.factors) * _entries(operand.dims)
-            elif self.by_matrices and operand.is_wide:
-                work += _entries(operand.dims)
-        return work
+        """The factors' entries of the arrays that are computed; matrices decide between equals."""
+        made = (operand for operand in self.operands if operand.is_made)
+        return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
 
 
 class _Product:
@@ -192,12 +185,12 @@ class _Product:
         """The dimensions of an operand as its axes: as they stand in an array, short ones in front in what is made."""
         lanes = self.frame.lanes
         parts = [part for factor in operand.factors for part in subexpressions(factor)]
+        if operand.is_wide and operand.is_made:
+            parts = []  # sums stand in front: the last axis of a block must not be short
         loads = sorted((p for p in parts if isinstance(p, Load)), key=lambda load: -len(self.values.varies(load)))
         own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
-        if operand.is_wide and operand.is_made:
-            own = []  # sums stand in front: the last axis of a block must not be short
-        dims = list(dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)]))
-        return sorted(dims, key=lambda dim: not _is_short(dim)) if operand.is_made else dims
+        dims = dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)])
+        return sorted(dims, key=lambda dim: operand.is_made and not _is_short(dim))
 
     def _array(self, operand: Operand, order: Sequence[Span]) -> str:
         """The text of an operand with these axes."""
@@ -223,9 +216,7 @@ class _Product:
                 continue
             first = form
             for span, each in zip((along, kept), rises, strict=True):
-                first = first.substitute(
-                    {span.axis: span.low if each == 1 else span.low + span.step * (span.length - 1)}
-                )
+                first = first.substitute({span.axis: span.low if each == 1 else span.stop - 1})
             stop, array = first + kept.length + along.length - 1, self.values.names(load.array)
             is_whole = first == Affine.of(0) and stop == self.values.shapes[load.array][0]
             part = array if is_whole else f"{array}[{self.values.form(first)}:{self.values.form(stop)}]"

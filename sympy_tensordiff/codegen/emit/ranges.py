@@ -43,8 +43,6 @@ def find_offsets(loop: Loop, lanes: Lanes) -> Offsets | None:
         return None
     ((axis, wanted),) = found.spans.items()
     span = lanes.dim(axis)
-    if span.step > 1 or wanted.residues:
-        return None
     for first in wanted.lows:
         for stop in wanted.stops:
             length = stop - first

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.emit.lanes import DataExtreme, Lanes, Span
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum
 
@@ -113,13 +113,12 @@ class VectorPrinter(ScalarPrinter):
         trailing = self.lanes.trailing(dim)
         slot, made = self._slots[dim, trailing]
         if axis not in made:
-            start = "" if dim.low == Affine.of(0) and dim.step == 1 else f"{self.form(dim.low)}, "
-            step = f", {dim.step}" if dim.step > 1 else ""
+            start = "" if dim.low == Affine.of(0) else f"{self.form(dim.low)}, "
             tail = f"[:{', None' * trailing}]" if trailing else ""
             own = self.names(axis)
             made[axis] = self.names.fresh(axis) if own in self._used else own
             self._used.add(made[axis])
-            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}{step}){tail}")
+            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}){tail}")
         return made[axis]
 
     # ------------------------------------------------------------------------ integers
@@ -168,7 +167,7 @@ class VectorPrinter(ScalarPrinter):
         entries, extents = [], []
         for dim, wanted in home.lanes.walk(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
-            entries.append(quotient(image, dim.step) if wanted else Affine.of(0))
+            entries.append(image if wanted else Affine.of(0))
             extents.append(dim.length if wanted else Affine.of(1))
         return entries, extents
 
@@ -220,7 +219,7 @@ class VectorPrinter(ScalarPrinter):
             if len(along) > 1 or dim in dims or step < 1:
                 return self._view(name, index, found, options)
             dims.append(dim)
-            texts.append(self.slice(start, step, dim, extent, index[axis].coefficient(dim.axis)))
+            texts.append(self.slice(start, step, dim, extent))
         return self.in_order(name, dims, texts) if texts else f"{name}[()]"
 
     def named_part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], frame: Frame) -> str:
@@ -235,11 +234,9 @@ class VectorPrinter(ScalarPrinter):
         frame.block.line(f"{entries} = {part}")
         return entries
 
-    def slice(self, start: Affine, step: int, dim: Span, extent: Affine, coefficient: int = 0) -> str:
+    def slice(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
         """The values from ``start`` in steps, one for each of a span, as a slice of an axis of an extent."""
-        # A slice ends by itself before a stop that is no multiple of its step away.
-        whole = step > 1 and coefficient == 1 and step == dim.step
-        stop = start - dim.low + dim.stop if whole else start + step * (dim.length - 1) + 1
+        stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
             return ":"
         first = "" if start == Affine.of(0) else self.form(start)
@@ -342,7 +339,7 @@ def rise(form: Affine, span: Span) -> int | None:
     total = 0
     for variable, coefficient in form.terms:
         if not isinstance(variable, Compound):
-            total += coefficient * span.step if variable == span.axis else 0
+            total += coefficient if variable == span.axis else 0
         elif span.axis in variable.atoms():
             if not isinstance(variable, Quotient):
                 return None
