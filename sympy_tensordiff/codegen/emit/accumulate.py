@@ -8,7 +8,7 @@ from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.forms import ATOM, UNARY, Block
 from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.narrowing import Narrowing, loop_ends
-from sympy_tensordiff.codegen.emit.vectors import Frame, rise
+from sympy_tensordiff.codegen.emit.vectors import Frame
 from sympy_tensordiff.codegen.ir.facts import loop_rows
 from sympy_tensordiff.codegen.ir.loops import Add, Loop, Reduction
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation, Scalar
@@ -75,20 +75,9 @@ class Additions:
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
             return text
-        entries, extents = self.values.entries(home)
-        present = list(home.lanes.walk(home.varies))
-        texts: list[str] = []
-        for form, extent, dim, (_, is_wanted) in zip(
-            entries, extents, rest[len(rest) - len(present) :], present, strict=True
-        ):
-            step = rise(form, dim) if is_wanted else 1
-            if step is None or step < 1:
-                return self.values.named_part(
-                    text, entries, extents, frame._replace(lanes=Lanes(rest, frame.lanes.images))
-                )
-            start = form.substitute({dim.axis: dim.low})
-            texts.append(self.values.slice(start, step, dim, extent) if is_wanted else ":")
-        return f"{text}[{', '.join(texts)}]"
+        inner = frame._replace(lanes=Lanes(rest, frame.lanes.images))
+        with self.values.inside(inner):
+            return self.values.target(text, *self.values.entries(home), inner.block)
 
     # ------------------------------------------------------------------------ running reductions
 

@@ -114,11 +114,10 @@ class KernelPrinter:
         value = statement.value
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
-        shape = self.values.shapes[self.kernel.array]
         if frame.mask is not None:
             value = Operation("select", (frame.mask, value, Number(0)))
         elif not lanes.dims or (isinstance(self.kernel, Scatter) and self.kernel.exclusive):
-            target = self.values.named_part(array, images, shape, frame)
+            target = self.values.target(array, images, self.values.shapes[self.kernel.array], frame.block)
             frame.block.line(f"{target} += {self.values.scalar(value)}")
             return
         text, entries = self.values.scalar(value), self.values.indices(self.kernel.array, statement.index)

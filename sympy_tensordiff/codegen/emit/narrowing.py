@@ -16,6 +16,9 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 BLOCK = 1 << 16
 """The entries that are computed at once where a sum is cut into blocks: a constant of the module."""
 
+COPIED = 64
+"""So many times as many entries of windows are copied at once for a product of matrices."""
+
 SHORT = 16
 """The length of a short axis: a loop over no more values than this may stay one in Python."""
 
@@ -74,22 +77,23 @@ class Narrowing:
         frame = self._where_some(frame, low, stop)
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
-    def blocks(self, frame: Frame, span: Span, others: Sequence[Span]) -> tuple[Span, Frame]:
+    def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
         """A loop over blocks of a span: the values of one block, and the frame inside.
 
-        An array along ``span`` and ``others`` has ``BLOCK`` entries at most in a block, if not one value alone is more.
+        An array along ``span`` and ``others`` has ``times*BLOCK`` entries at most in a block, if not one value alone
+        is more.
         """
         lengths = [dim.length for dim in (span, *others)]
-        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK:
+        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK * times:
             return span, frame
         self.has_blocks = True
         name, fresh, form = self.values.names(span.axis), self.values.names.fresh, self.values.form
-        first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), "BLOCK"
+        first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), "BLOCK" if times == 1 else f"{times}*BLOCK"
         if others:
             texts = [form(dim.length) for dim in others]
             width = "*".join(f"({text})" if " " in text else text for text in texts)
-            step = fresh("block")
-            frame.block.line(f"{step} = max(1, BLOCK//{f'({width})' if '*' in width else width})")
+            most, step = step, fresh("block")
+            frame.block.line(f"{step} = max(1, {most}//{f'({width})' if '*' in width else width})")
         low, stop = Affine.variable(first), Affine.variable(last)
         known = (Row("ge", low - span.low), Row("ge", span.stop - stop), Row("ge", stop - low - 1))
         frame = frame.child(f"for {first} in range({form(span.low)}, {form(span.stop)}, {step}):", known)

@@ -10,6 +10,7 @@ each operation covers the entries for which the index is in bounds.
 
 from __future__ import annotations
 
+from sympy_tensordiff.codegen.emit import narrowing
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     header,
@@ -22,7 +23,6 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.kernels import KernelPrinter
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.emit.narrowing import BLOCK
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Correlation, Fused, Kernel, Program
 from sympy_tensordiff.codegen.ir.walk import function_name, scalar_arrays
@@ -56,5 +56,5 @@ def print_program(program: Program) -> str:
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if has_blocks:
-        top.append(f"BLOCK = {BLOCK}  # entries that are computed at once where a sum is cut into blocks")
+        top.append(f"BLOCK = {narrowing.BLOCK}  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

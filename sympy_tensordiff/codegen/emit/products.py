@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.emit.accumulate import Additions, repeated
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.narrowing import SHORT
+from sympy_tensordiff.codegen.emit.narrowing import COPIED, SHORT
 from sympy_tensordiff.codegen.emit.vectors import Frame, rise
 from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
@@ -56,7 +56,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     cut = next((n for n, span in enumerate(spans) if widest is not None and span in widest.dims), None)
     if widest is not None and cut is not None:
         others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
-        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others)
+        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, 1 if widest.is_made else COPIED)
     _Product(inner._replace(lanes=lanes.inside(*spans)), add, additions).print()
     frame.block.slot(lines)
     return True

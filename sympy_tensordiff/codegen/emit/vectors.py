@@ -160,7 +160,7 @@ class VectorPrinter(ScalarPrinter):
         count = len(home.lanes.dims)
         if home.lanes.dims == self.lanes.dims[len(self.lanes.dims) - count :]:
             return text
-        return self.part(text, *self.entries(home)) or f"{text}[{', '.join(map(self.form, self.entries(home)[0]))}]"
+        return self.part(text, *self.entries(home))
 
     def entries(self, home: Home) -> tuple[list[Affine], list[Affine]]:
         """Where the current lanes find their values in an array made at ``home``, and the array's extents."""
@@ -176,9 +176,9 @@ class VectorPrinter(ScalarPrinter):
 
         Behind a mask, an index that may be outside is moved to the nearest entry: that counts nowhere.
         """
-        images, name = [self.lanes.image(form) for form in index], self.names(array)
-        text = None if self._outside(array, index) else self.part(name, images, self.shapes[array])
-        return text or f"{name}[{', '.join(self.indices(array, index))}]"
+        if self._outside(array, index):
+            return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
+        return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def indices(self, array: str, index: Sequence[Affine]) -> list[str]:
         """The indices of entries as index arrays."""
@@ -198,40 +198,38 @@ class VectorPrinter(ScalarPrinter):
         """Whether a read needs no copy, as by slices or a view."""
         return self._steps([self.lanes.image(form) for form in load.index]) is not None
 
-    def part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str | None:
-        """The text of entries as an array in the same memory, by slices or a view; None where it takes index arrays.
+    def part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
+        """The text of entries of an array: slices or a view, in the same memory, else index arrays.
 
         ``options`` are further arguments of ``view``.
         """
-        found = self._steps(index)
-        if found is None:
-            return None
-        starts, steps = found
-        texts: list[str] = []
-        dims: list[Span] = []
-        for axis, (start, extent) in enumerate(zip(starts, extents, strict=True)):
-            along = self.lanes.axes_in(index[axis])
-            if not along:
-                texts.append(self.form(start))
-                continue
-            dim = self.lanes.dim(along[0])
-            step = steps[dim][axis]
-            if len(along) > 1 or dim in dims or step < 1:
-                return self._view(name, index, found, options)
-            dims.append(dim)
-            texts.append(self.slice(start, step, dim, extent))
-        return self.in_order(name, dims, texts) if texts else f"{name}[()]"
+        steps = self._steps(index)
+        if not index or steps is None:
+            return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
+        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        starts = [form.substitute({dim.axis: dim.low for dim in used}) for form in index]
+        along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
+        dims = [dim for found in along for dim in found]
+        rises = [steps[found[0]][axis] if found else 1 for axis, found in enumerate(along)]
+        if len(set(dims)) == len(dims) and all(len(found) < 2 for found in along) and min(rises) > 0:
+            texts = [
+                self.slice(start, step, found[0], extent) if found else self.form(start)
+                for start, step, found, extent in zip(starts, rises, along, extents, strict=True)
+            ]
+            return self.in_order(name, dims, texts)
+        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
+        lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
+        rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
+        self.helpers.add("view")
+        return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
 
-    def named_part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], frame: Frame) -> str:
-        """Entries of an array, in its memory, as something that may be added to; index arrays where it takes them."""
-        with self.inside(frame):
-            part = self.part(name, index, extents, ", write=True")
-            if part is None:
-                return f"{name}[{', '.join(map(self.form, index))}]"
+    def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
+        """Entries of an array as something that may be added to."""
+        part = self.part(name, index, extents, ", write=True")
         if part.startswith(f"{name}[") and part.count("[") == 1:
             return part
         entries = self.names.fresh("entries")
-        frame.block.line(f"{entries} = {part}")
+        block.line(f"{entries} = {part}")
         return entries
 
     def slice(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
@@ -262,29 +260,16 @@ class VectorPrinter(ScalarPrinter):
             result.append(text)
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
-    def _steps(self, index: Sequence[Affine]) -> tuple[list[Affine], dict[Span, list[int]]] | None:
-        """The first index of a read, and how it rises along each dimension; None where that is not regular."""
+    def _steps(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
+        """How each of several indices rises along each dimension; None where that is not regular."""
         used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
-        steps: dict[Span, list[int]] = {dim: [] for dim, _ in self.lanes.walk(used)}
-        for form in index:
-            for dim, column in steps.items():
-                each = rise(form, dim) if dim in used else 0
-                if each is None:
-                    return None
-                column.append(each)
-        return [form.substitute({dim.axis: dim.low for dim in used}) for form in index], steps
-
-    def _view(
-        self, name: str, index: Sequence[Affine], found: tuple[list[Affine], dict[Span, list[int]]], options: str
-    ) -> str:
-        """A read along several dimensions at once without a copy, of a window or a diagonal."""
-        starts, steps = found
-        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
-        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
-        lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
-        texts = [[self.form(start) for start in starts], lengths, *(map(str, column) for column in steps.values())]
-        self.helpers.add("view")
-        return f"view({', '.join([name, *map(tuple_text, texts)])}{options})"
+        steps: dict[Span, list[int]] = {}
+        for dim, is_used in self.lanes.walk(used):
+            column = [rise(form, dim) if is_used else 0 for form in index]
+            if None in column:
+                return None
+            steps[dim] = [step for step in column if step is not None]
+        return steps
 
     # ------------------------------------------------------------------------ operations
 
