@@ -81,7 +81,7 @@ class Additions:
 
     # ------------------------------------------------------------------------ running reductions
 
-    def running(self, loop: Loop, frame: Frame) -> bool:
+    def running(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Write a loop around one addition, of whose range one end depends on one lane, as NumPy's ``accumulate``.
 
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is taken away again, so that
@@ -95,7 +95,6 @@ class Additions:
             return False
         (dim,) = lanes.dims_of(tied[0].form)
         lines = Block()
-        wide = self.narrowing.widest(loop, lanes)
         span, inner = self.narrowing.span(frame._replace(block=lines), wide)
         with self.values.inside(inner._replace(lanes=lanes.inside(span), block=Block())):
             varies = self.values.varies(add.value)

@@ -25,7 +25,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, dependences, function_name, uses
+from sympy_tensordiff.codegen.ir.walk import dependences, function_name, uses
 from sympy_tensordiff.integer.affine import Affine, Row
 
 _FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -133,22 +133,21 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ loops
 
     def loop(self, loop: Loop, frame: Frame) -> None:
-        lanes = frame.lanes
-        if not any(lanes.dims_of(bound.form) for bound in bounds(loop)):
+        wide = self.narrowing.widest(loop, frame)
+        if wide == loop:
             # A long sum of few entries gains by one more dimension, a short one does not.
             is_done = print_product(loop, frame, self.additions) or (not is_short(loop) and self.promote(loop, frame))
-        elif is_short(self.narrowing.widest(loop, lanes)):
-            is_done = False
         else:
-            is_done = (
-                self.by_offsets(loop, frame) or self.additions.running(loop, frame) or self.over_widest(loop, frame)
+            is_done = not is_short(wide) and (
+                self.by_offsets(loop, wide, frame)
+                or self.additions.running(loop, wide, frame)
+                or self.over_widest(loop, wide, frame)
             )
         if not is_done:
-            self.python_loop(loop, frame)
+            self.python_loop(loop, wide, frame)
 
-    def python_loop(self, loop: Loop, frame: Frame) -> None:
+    def python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
         """Print a loop in Python, for the lanes of each value."""
-        wide = self.narrowing.widest(loop, frame.lanes)
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.strongest(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.strongest(stops, -1, frame.known))
@@ -157,7 +156,7 @@ class KernelPrinter:
         tied = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
         self.body(loop.body, self.narrowing.to(inner._replace(context=frame.context + loop_rows(wide)), tied))
 
-    def by_offsets(self, loop: Loop, frame: Frame) -> bool:
+    def by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Print a loop of which each value touches few entries in a row, over these, each for all values at once.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` is three operations on all ``i``, in place of a loop over
@@ -166,7 +165,7 @@ class KernelPrinter:
         found = find_offsets(loop, frame.lanes)
         if found is None:
             return False
-        span, frame = self.narrowing.span(frame, self.narrowing.widest(loop, frame.lanes))
+        span, frame = self.narrowing.span(frame, wide)
         offset = self.names.fresh(f"{self.names(found.span.axis)}_offset")
         step, axis = Affine.variable(offset), Affine.variable(found.span.axis)
         known = (Row("ge", step), Row("ge", found.length - 1 - step))
@@ -178,9 +177,9 @@ class KernelPrinter:
         self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows + inside))
         return True
 
-    def over_widest(self, loop: Loop, frame: Frame) -> bool:
+    def over_widest(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Print a sum over the widest range, and the loop as it stands for calls in which that cannot be used."""
-        found = widened(loop, frame, self.additions)
+        found = widened(loop, wide, frame, self.additions)
         if found is None:
             return False
         conditions = [self.values.condition(row) for row in found.limits]
@@ -188,7 +187,7 @@ class KernelPrinter:
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
-            self.python_loop(loop, frame.child("else:"))
+            self.python_loop(loop, wide, frame.child("else:"))
         for line in found.lines:
             inner.block.line(line)
         with self.values.inside(inner):

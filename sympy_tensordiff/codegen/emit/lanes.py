@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.facts import Rows
-from sympy_tensordiff.codegen.ir.scalars import MaskedEntry
-from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient, quotient_by, times
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,64 +81,27 @@ class Lanes:
             if started:
                 yield dim, dim in wanted
 
-    def extreme(self, form: Affine, sign: int) -> Affine:
-        """A bound of ``form`` over all lanes, over Python integers: not above (sign -1), not below (sign 1) it."""
-        return _extreme(self.image(form), {dim.axis: (dim.low, dim.stop - 1) for dim in self.dims}, sign)
-
-
-class DataExtreme(DataEntry):
-    """The least or the greatest of all entries of an array of integers."""
-
-    __slots__ = ("greatest",)
-    rank = 6
-
-    def __init__(self, tensor: str, greatest: bool) -> None:
-        super().__init__(tensor, ())
-        self.greatest = greatest
-
-    def key(self) -> tuple[Any, ...]:
-        return self.tensor, self.greatest
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataExtreme) and self.key() == other.key()
-
-    def __hash__(self) -> int:
-        return hash((DataExtreme, self.key()))
-
-    def __repr__(self) -> str:
-        return f"{self.tensor}.{'max' if self.greatest else 'min'}()"
-
-
-def _extreme(form: Affine, ends: Mapping[str, tuple[Affine, Affine]], sign: int) -> Affine:
-    result = Affine.of(form.constant)
-    for variable, coefficient in form.terms:
-        upward = (coefficient > 0) == (sign > 0)
-        result = result + coefficient * _extreme_of(variable, ends, 1 if upward else -1)
-    return result
-
-
-def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affine]], sign: int) -> Affine:
-    if isinstance(variable, str):
-        low, high = ends.get(variable, (None, None))
-        return Affine.variable(variable) if low is None or high is None else high if sign > 0 else low
-    if variable.atoms().isdisjoint(ends):
-        return Affine.variable(variable)
-    if isinstance(variable, DataEntry):
-        extreme = Affine.variable(DataExtreme(variable.tensor, sign > 0))
-        return sign * positive_part(sign * extreme) if isinstance(variable, MaskedEntry) else extreme
-    if isinstance(variable, Quotient):
-        return quotient(_extreme(variable.form, ends, sign), variable.divisor)
-    if isinstance(variable, PositivePart):
-        return positive_part(_extreme(variable.form, ends, sign))
-    if isinstance(variable, Product):
-        varying = [factor for factor in variable.factors if not Affine.variable(factor).atoms().isdisjoint(ends)]
-        if len(varying) == 1:
-            ends_of = [times(variable.without(varying[0]), _extreme_of(varying[0], ends, end)) for end in (-sign, sign)]
-            # Whatever the sign of the other factors is, the product is between these two.
-            return ends_of[1] + sign * positive_part(sign * (ends_of[0] - ends_of[1]))
-    if isinstance(variable, SymbolicQuotient) and variable.divisor.atoms().isdisjoint(ends):
-        return quotient_by(_extreme(variable.form, ends, sign), variable.divisor)
-    raise UnsupportedError(f'NumPy\'s loops over whole axes cannot end at {variable}: use backend="numba"')
+    def extreme(self, form: Affine, sign: int) -> Affine | None:
+        """The greatest (sign 1) or least value of a form over all lanes; None where it does not rise or fall evenly."""
+        result = Affine.of(form.constant)
+        for variable, coefficient in form.terms:
+            own = sign if coefficient > 0 else -sign
+            found: Affine | None = Affine.variable(variable)
+            if isinstance(variable, str) and self.has(variable):
+                span = self.dim(variable)
+                found = span.stop - 1 if own > 0 else span.low
+            elif isinstance(variable, Quotient):
+                inner = self.extreme(variable.form, own)
+                found = None if inner is None else quotient(inner, variable.divisor)
+            elif isinstance(variable, PositivePart):
+                inner = self.extreme(variable.form, own)
+                found = None if inner is None else positive_part(inner)
+            elif self.axes_in(Affine.variable(variable)):
+                return None
+            if found is None:
+                return None
+            result += coefficient * found
+        return result
 
 
 # ---------------------------------------------------------------------------- conditions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy_tensordiff.codegen.emit.forms import SUM
-from sympy_tensordiff.codegen.emit.lanes import Ends, Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.lanes import Ends, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.vectors import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Bound, Loop
@@ -63,11 +63,24 @@ class Narrowing:
 
     # ------------------------------------------------------------------------ loops
 
-    def widest(self, loop: Loop, lanes: Lanes) -> Loop:
-        """The loop over all values that it has for some lane."""
-        lows = tuple(Bound(lanes.extreme(bound.form, -1), bound.divisor) for bound in loop.lows)
-        highs = tuple(Bound(lanes.extreme(bound.form, 1), bound.divisor) for bound in loop.highs)
-        return Loop(loop.variable, lows, highs, loop.body)
+    def widest(self, loop: Loop, frame: Frame) -> Loop:
+        """The loop over all values that it has for some lane of a frame."""
+
+        def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
+            forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
+            return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
+
+        return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
+
+    def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
+        """The greatest (sign 1) or least value of a form over all lanes, under a name where it has to be looked for."""
+        image = frame.lanes.image(form)
+        extreme = frame.lanes.extreme(image, sign)
+        if extreme is not None:
+            return extreme
+        variable = self.values.names.fresh(name)
+        frame.block.line(f"{variable} = np.{'max' if sign > 0 else 'min'}({self.values.form(image)})")
+        return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
         """The values of a loop whose bounds depend on no lane; the block of the frame runs where there are any."""

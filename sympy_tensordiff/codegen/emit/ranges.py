@@ -62,7 +62,7 @@ class Widened(NamedTuple):
     limits: tuple[Row, ...]
 
 
-def widened(loop: Loop, frame: Frame, additions: Additions) -> Widened | None:
+def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> Widened | None:
     """The sum of a loop around one addition over the widest range; None where it has to stay as it is."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Add) or add.reduction != "sum" or calls_others(add.value):
@@ -70,7 +70,6 @@ def widened(loop: Loop, frame: Frame, additions: Additions) -> Widened | None:
     if not additions.counts_everywhere(add.name, frame):
         return None
     lanes, values = frame.lanes, additions.values
-    wide = additions.narrowing.widest(loop, lanes)
     span, inner = additions.narrowing.span(frame._replace(block=Block()), wide)
     inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
     rows = tuple(row for row in loop_rows(loop) if lanes.dims_of(row.form))
@@ -128,8 +127,10 @@ def _padded(
         ):
             return None
         is_low = row.form == form
-        width = -lanes.extreme(form, -1) if is_low else lanes.extreme(form, 1) - shape[axis] + 1
-        widths[axis][0 if is_low else 1] = width
+        end = lanes.extreme(lanes.image(form), -1 if is_low else 1)
+        if end is None:
+            return None
+        widths[axis][0 if is_low else 1] = -end if is_low else end - shape[axis] + 1
         limits.append(Row("ge", _MOST * shape[axis] - along[1].length))
     counts = [Row("ge", width) for width in dict.fromkeys(width for pair in widths for width in pair)]
     if not all(prover.proves(row, inner.context) for row in counts):

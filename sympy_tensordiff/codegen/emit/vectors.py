@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.lanes import DataExtreme, Lanes, Span
+from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
@@ -124,8 +124,6 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: DataEntry) -> str:
-        if isinstance(entry, DataExtreme):
-            return f"{self.names(entry.tensor)}.{'max' if entry.greatest else 'min'}()"
         if not entry.index:
             return self.names(entry.tensor)
         return self.read(entry.tensor, entry.index)
