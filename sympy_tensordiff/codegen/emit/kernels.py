@@ -38,7 +38,6 @@ class KernelPrinter:
     def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover) -> None:
         self.kernel = kernel
         self.names = names
-        self.prover = prover
         self.values = VectorPrinter(names, prover, bare)
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
