@@ -224,8 +224,8 @@ class VectorPrinter(ScalarPrinter):
     def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
         """Entries of an array as something that may be added to."""
         part = self.part(name, index, extents, ", write=True")
-        is_subscript = part.startswith(f"{name}[") and part.count("[") == 1
-        if is_subscript or self._steps(index) is None:  # what index arrays take is a copy
+        is_turned = ".T" in part or ".transpose(" in part
+        if self._steps(index) is None or not (is_turned or part.startswith("view(")):
             return part
         entries = self.names.fresh("entries")
         block.line(f"{entries} = {part}")
