@@ -14,11 +14,11 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.accumulate import Additions, repeated
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
-from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.narrowing import COPIED, SHORT
-from sympy_tensordiff.codegen.emit.vectors import Frame, rise
+from sympy_tensordiff.codegen.emit.numpy_conditions import COPIED, SHORT
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise
+from sympy_tensordiff.codegen.emit.numpy_sums import Additions, repeated
 from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.forms import ATOM, UNARY, Block
-from sympy_tensordiff.codegen.emit.lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.narrowing import Narrowing, loop_ends
-from sympy_tensordiff.codegen.emit.vectors import Frame
+from sympy_tensordiff.codegen.emit.numpy_conditions import Narrowing, loop_ends
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame
 from sympy_tensordiff.codegen.ir.facts import loop_rows
 from sympy_tensordiff.codegen.ir.loops import Add, Loop, Reduction
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation, Scalar

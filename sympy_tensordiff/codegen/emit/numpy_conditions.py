@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy_tensordiff.codegen.emit.forms import SUM
-from sympy_tensordiff.codegen.emit.lanes import Ends, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.vectors import Frame, Home, VectorPrinter
+from sympy_tensordiff.codegen.emit.numpy_lanes import Ends, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Bound, Loop
 from sympy_tensordiff.codegen.ir.scalars import Name

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.accumulate import Additions, calls_others
 from sympy_tensordiff.codegen.emit.forms import Block
-from sympy_tensordiff.codegen.emit.lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.narrowing import SHORT
-from sympy_tensordiff.codegen.emit.products import factors_of, product_of
-from sympy_tensordiff.codegen.emit.vectors import Frame, rise, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_conditions import SHORT
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.numpy_products import factors_of, product_of
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_sums import Additions, calls_others
 from sympy_tensordiff.codegen.ir.facts import Rows, condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
