@@ -182,9 +182,12 @@ class VectorPrinter(ScalarPrinter):
         """The indices of entries as index arrays."""
         texts = [self.form(form) for form in index]
         for axis, row in self._outside(array, index):
-            last = self.form(self.shapes[array][axis] - 1)
-            is_low = row.form == index[axis]
-            texts[axis] = f"np.maximum({texts[axis]}, 0)" if is_low else f"np.minimum({texts[axis]}, {last})"
+            function, end = "min", self.form(self.shapes[array][axis] - 1)
+            if row.form == index[axis]:
+                function, end = "max", "0"
+            if self.lanes.dims_of(index[axis]):
+                function = f"np.{function}imum"
+            texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
