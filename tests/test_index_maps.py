@@ -10,10 +10,7 @@ from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Eq, KroneckerDelta, Max, Mod, Piecewise, ceiling, floor, frac
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.emit.lanes import _extreme_of
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, UnsupportedError
-from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, n, p = td.indices("i j k n p")
@@ -179,13 +176,6 @@ def test_fractional_parts_of_indices_are_exact(backend: str) -> None:
     s = td.indices("s")
     parts = Table(frac((i + s) / 3) + 2 * frac(i / 6 + s / 2), (i, 9))
     assert np.allclose(td.lambdify(s, parts, backend)(7), [(i + 7) % 3 / 3 + (i + 21) % 6 / 3 for i in range(9)])
-
-
-def test_loops_of_numpy_end_at_what_has_extremes():
-    (both,) = times(Affine.variable("i"), Affine.variable("j")).compounds()
-    range_of = (Affine.of(0), Affine.of(3))
-    with pytest.raises(UnsupportedError, match=r"loops over whole axes cannot end at i\*j: use backend"):
-        _extreme_of(both, {"i": range_of, "j": range_of}, 1)
 
 
 def test_a_divisor_is_not_positive_because_of_the_read_that_it_divides():

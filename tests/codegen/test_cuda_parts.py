@@ -11,7 +11,7 @@ from races import watched
 from sympy import exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.emit import cuda_parts
+from sympy_tensordiff.codegen.schedule import stages
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", (n, m))
@@ -60,8 +60,8 @@ def in_parts(name, dtype):
     rng = np.random.default_rng(5)
     arrays = [rng.uniform(-1, 1, [sizes.get(e, e) for e in arg.shape]).astype(dtype) for arg in args]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda_parts, "LEAST_ROUNDS", 2)
-        patch.setattr(cuda_parts, "THREADS", 64)
+        patch.setattr(stages, "LEAST_ROUNDS", 2)
+        patch.setattr(stages, "THREADS", 64)
         function = td.lambdify(args, expression, "cuda")
         with watched():
             found = function(*arrays)

@@ -214,9 +214,9 @@ class Block:
         self._items.append((head, inner))
         return inner
 
-    def slot(self) -> Block:
-        """Append a place for lines of the same indentation that turn out to be needed further down."""
-        inner = Block()
+    def slot(self, lines: Block | None = None) -> Block:
+        """Append lines of the same indentation, or a place for those that turn out to be needed further down."""
+        inner = Block() if lines is None else lines
         self._items.append(inner)
         return inner
 

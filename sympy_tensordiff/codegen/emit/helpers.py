@@ -62,6 +62,15 @@ def inside(x, condition, *index):
     """The entries of x at an index where a condition holds, and 0 elsewhere."""
     return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
 ''',
+    "called": '''
+def called(function, condition, *values):
+    """A function of values where a condition holds, and 0 elsewhere."""
+    condition, *values = np.broadcast_arrays(condition, *values)
+    result = np.zeros(condition.shape)
+    if condition.any():
+        result[condition] = function(*[value[condition] for value in values])
+    return result
+''',
     "padded": '''
 def padded(x, widths):
     """x with so many zeros before it and behind it along each axis."""

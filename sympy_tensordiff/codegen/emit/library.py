@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text
@@ -271,22 +272,17 @@ class _Printer:
     # -------------------------------------------------------------- products
 
     def contraction(self, step: Contraction) -> list[str]:
-        left, right, out = step.left, step.right, step.output
-        own, other, both = kept_labels(left, right, out), kept_labels(right, left, out), common_labels(left, right, out)
-        if other and tuple((*both, *other, *own)) == out:
-            left, right, own, other = right, left, other, own
-        summed = list(dict.fromkeys(label for label in left.labels if label not in out))
+        left, right, both, rows, columns, terms = found = as_matrices(step)
         lines = [self.docstring(f"the sums of {entries_text(self.names, left)}*{entries_text(self.names, right)}")]
         pair = (
-            f"{self.grouped(left, both, [own, summed] if own or both else [summed])}, "
-            f"{self.grouped(right, both, [summed, other] if other or both else [summed])}"
+            f"{self.grouped(left, both, [rows, terms] if rows or both else [terms])}, "
+            f"{self.grouped(right, both, [terms, columns] if columns or both else [terms])}"
         )
-        order = [*both, *own, *other]
-        groups = [own, other] if both else [group for group in (own, other) if group]
-        if tuple(order) == out:
+        groups = [rows, columns] if both else [group for group in (rows, columns) if group]
+        if found.order == list(step.output):
             return [*lines, f"np.matmul({pair}, out={self.reshaped(self.target, both, groups)})"]
         product = self.split(f"np.matmul({pair})", both, groups)
-        return [*lines, f"{self.target}[...] = {_permuted(product, order, out)}"]
+        return [*lines, f"{self.target}[...] = {_permuted(product, found.order, step.output)}"]
 
     def solve(self, step: Solve) -> list[str]:
         matrix, right, out = step.left, step.right, step.output
@@ -348,14 +344,38 @@ def entries_text(names: Names, operand: Operand) -> str:
     return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
 
 
-def kept_labels(operand: Operand, other: Operand, out: Sequence[int]) -> list[int]:
-    """The labels that only one of the operands has, as in the output."""
-    return [label for label in out if label in operand.labels and label not in other.labels]
+class Matrices(NamedTuple):
+    """A contraction as products of matrices: its operands, and their labels by what they are in the product.
+
+    There is one product for each entry of the axes that ``both`` operands keep.
+    """
+
+    left: Operand
+    right: Operand
+    both: list[int]
+    rows: list[int]
+    columns: list[int]
+    terms: list[int]
+
+    @property
+    def order(self) -> list[int]:
+        """The axes of the products."""
+        return [*self.both, *self.rows, *self.columns]
+
+    def transposed(self) -> Matrices:
+        """The products of the transposed matrices."""
+        return Matrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 
-def common_labels(left: Operand, right: Operand, out: Sequence[int]) -> list[int]:
-    """The labels of the output that both operands have."""
-    return [label for label in out if label in left.labels and label in right.labels]
+def as_matrices(step: Contraction) -> Matrices:
+    """A contraction as products of matrices, transposed where the result is."""
+    (left, right), out = step.operands, list(step.output)
+    rows = [label for label in out if label not in right.labels]
+    columns = [label for label in out if label not in left.labels]
+    both = [label for label in out if label not in (*rows, *columns)]
+    terms = [label for label in dict.fromkeys(left.labels) if label not in out]
+    found = Matrices(left, right, both, rows, columns, terms)
+    return found.transposed() if columns and found.transposed().order == out else found
 
 
 def _permuted(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:

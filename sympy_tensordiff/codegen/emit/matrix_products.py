@@ -19,7 +19,7 @@ from math import prod
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
-from sympy_tensordiff.codegen.emit.library import common_labels, entries_text, kept_labels
+from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text
 from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.codegen.ir.walk import function_name
@@ -133,14 +133,12 @@ MULTIPLY_NAMES = ("multiply", "type_of_multiply", "compiled_multiply", "type_cal
 
 def is_plain(step: Contraction) -> bool:
     """Whether a library reads both operands where they lie, and fills the result in its order."""
-    left, right, out = step.left, step.right, list(step.output)
-    both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
-    summed = [label for label in dict.fromkeys(left.labels) if label not in out]
+    left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
-    return lies(left.labels, own, summed) and lies(right.labels, summed, other) and lies(out, own, other)
+    return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
 
 
 def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:
@@ -164,44 +162,27 @@ class _Printer:
 
     def print(self) -> str:
         """The text of the function."""
-        step = self.step
-        left, right, out = step.left, step.right, list(step.output)
-        entries = f"{entries_text(self.names, left)}*{entries_text(self.names, right)}"
+        out = list(self.step.output)
+        entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines = [self.head, f'{INDENT}"""Fill {self.target} with the sums of {entries}."""']
-        both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
-        summed = [label for label in dict.fromkeys(left.labels) if label not in out]
-        if (other and [*both, *other, *own] == out) or (
-            self.is_parallel
-            and not both
-            and self.is_short(own)
-            and not self.is_short(other)
-            and not self.is_short(summed)
-        ):
-            left, right, own, other = right, left, other, own
-        first = self.operand(left, both, own, summed)
-        second = self.operand(right, both, summed, other)
-        order = [*both, *own, *other]
-        in_place = order == out
-        product = self.target if in_place else self.array("product", order)
-        self.multiply(first, second, product, both, own, other, summed)
-        if not in_place:
-            self.copy(self.target, out, product, order)
+        found = as_matrices(self.step)
+        is_turned = self.is_short(found.rows) and not self.is_short(found.columns) and not self.is_short(found.terms)
+        if self.is_parallel and not found.both and found.left is self.step.left and is_turned:
+            found = found.transposed()
+        first = self.operand(found.left, found.both, found.rows, found.terms)
+        second = self.operand(found.right, found.both, found.terms, found.columns)
+        product = self.target if found.order == out else self.array("product", found.order)
+        self.multiply(found, first, second, product)
+        if found.order != out:
+            self.copy(self.target, out, product, found.order)
         return "\n".join(self.lines)
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append(INDENT * depth + text)
 
-    def multiply(
-        self,
-        first: tuple[str, bool],
-        second: tuple[str, bool],
-        out: str,
-        both: Labels,
-        own: Labels,
-        other: Labels,
-        summed: Labels,
-    ) -> None:
+    def multiply(self, found: Matrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
         """Append the products of two operands, one for each entry of the axes that both keep."""
+        _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         factor = self.step.factor
         scale = number_text(factor) if factor > 0 else "-" + number_text(-factor)

@@ -16,7 +16,6 @@ from sympy_tensordiff.codegen.emit.cuda_library import (
     require_library,
 )
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_parts import Stages, in_stages
 from sympy_tensordiff.codegen.emit.cuda_threads import CudaPrinter, Shapes
 from sympy_tensordiff.codegen.emit.driver import (
     Temporaries,
@@ -52,6 +51,7 @@ from sympy_tensordiff.codegen.ir.nests import ZERO, explicit, span
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, uses
+from sympy_tensordiff.codegen.schedule.stages import Stages, in_stages
 from sympy_tensordiff.integer.affine import Affine
 
 

@@ -1,34 +1,63 @@
 """NumPy: every kernel over all entries at once, sums along axes of their own.
 
-A sum of products is an ``einsum`` of two arrays (`products`), any other one is cut into blocks, so
-that what is computed on the way has `narrowing.LIMITS` entries at most, or no more than what it is
-computed from. Reductions of prefixes are running ones (`prefixes`); another sum whose bounds depend
-on the entry runs over the widest range with zeros in between (`zeros`). Where that would read
-outside, or be several times the work, it becomes a loop in Python over the widest range, in which
-each operation covers the entries for which the index is in bounds.
+A sum of products is an ``einsum`` of two arrays (`numpy_products`), any other one is cut into blocks,
+so that what is computed on the way has `numpy_conditions.BLOCK` entries at most, or no more than what
+it is computed from. Conditions make slices shorter, or are masks (`numpy_lanes`). Where the range of
+a sum depends on the entry, it is a running one (`numpy_sums`), or runs over the widest range with
+zeros in between (`numpy_ranges`); else it is a loop in Python over the widest range, in which each
+operation covers the entries for which the index is in bounds.
 """
 
 from __future__ import annotations
 
+from sympy_tensordiff.codegen.emit import numpy_conditions
+from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.driver import (
+    WORD,
     Functions,
+    call_text,
     header,
     host_driver,
     imports,
     labels,
     module_names,
     passed_names,
+    task_text,
+    without_unused_real,
 )
+from sympy_tensordiff.codegen.emit.forms import Block, Names
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.kernels import KernelPrinter
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.emit.narrowing import LIMITS
-from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Correlation, Fused, Kernel, Program
-from sympy_tensordiff.codegen.ir.walk import function_name, scalar_arrays
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.codegen.emit.numpy_conditions import Narrowing, is_short, loop_ends
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.numpy_products import print_product
+from sympy_tensordiff.codegen.emit.numpy_ranges import find_offsets, widened
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_sums import Additions
+from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
+from sympy_tensordiff.codegen.ir.loops import (
+    Accumulator,
+    Add,
+    AddAt,
+    Correlation,
+    Fused,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
+from sympy_tensordiff.codegen.ir.walk import dependences, function_name, scalar_arrays, uses
+from sympy_tensordiff.integer.affine import Affine, Row
 
-OWN_NAMES = frozenset({"real", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
+OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
+
+_FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
+"""NumPy's functions that make arrays of one value, and their further arguments."""
 
 
 def print_program(program: Program) -> str:
@@ -39,7 +68,7 @@ def print_program(program: Program) -> str:
     functions = Functions()
     extents: dict[str, tuple[Affine, ...]] = {}
     used: set[str] = set()
-    constants: set[str] = set()
+    has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if not isinstance(kernel, Kernel):
@@ -50,12 +79,192 @@ def print_program(program: Program) -> str:
         extents[function_name(kernel)] = printer.extents
         functions.add(kernel, text, passed_names(kernel, names, printer.extents))
         used |= printer.values.helpers
-        constants |= printer.narrowing.constants
+        has_blocks |= printer.narrowing.has_blocks
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
     pieces += library_helpers(program.kernels, functions.texts) + functions.texts
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
-    limits = [f"{name} = {most}  # {what}" for name, (most, what) in LIMITS.items() if name in constants]
-    if limits:
-        top.append("\n".join(limits))
+    if has_blocks:
+        top.append(
+            f"BLOCK = {numpy_conditions.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
+        )
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+
+
+class KernelPrinter:
+    """Prints one kernel as a function: statements over lanes."""
+
+    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.values = VectorPrinter(names, prover, bare)
+        self.narrowing = Narrowing(self.values, prover)
+        self.additions = Additions(self.narrowing)
+        self.depends = dependences(kernel)
+        self.extents = kernel.box(self.values.shapes)
+        """What is passed beside the arrays, where the text needs it: sizes of these forms."""
+        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.extents, strict=True)))
+
+    def print(self) -> str:
+        """The text of the function."""
+        block = Block()
+        inner = block.child("")
+        inner.line(f'"""{task_text(self.kernel, self.names)}."""')
+        inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
+        self.body(self.kernel.body, Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes)))
+        _, *lines = block.render()
+        self.extents += self._sizes_in(lines)
+        head = f"def {function_name(self.kernel)}{call_text(self.kernel, self.names, self.extents)}:"
+        return "\n".join(without_unused_real([head, *lines]))
+
+    def _sizes_in(self, lines: list[str]) -> tuple[Affine, ...]:
+        """The sizes in the shapes of arrays that stand in the text."""
+        words = set(WORD.findall("\n".join(lines)))
+        forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
+        sizes = sorted({name for form in forms for name in form.atoms() if isinstance(name, str)})
+        return tuple(Affine.variable(name) for name in sizes if self.names(name) in words)
+
+    def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
+        """Print statements over the lanes of ``frame``."""
+        with self.values.inside(frame):
+            for statement in body:
+                if isinstance(statement, Loop):
+                    self.loop(statement, frame)
+                elif isinstance(statement, If):
+                    self.body(statement.body, self.narrowing.to(frame, statement.conditions))
+                elif isinstance(statement, Accumulator):
+                    self.accumulator(statement, frame)
+                elif isinstance(statement, Let):
+                    self.let(statement, frame)
+                elif isinstance(statement, Add):
+                    self.additions.add(statement.name, statement.value, statement.reduction, frame)
+                elif isinstance(statement, AddAt):
+                    self.add_at(statement, frame)
+                elif isinstance(statement, Store):
+                    text = self.values.scalar(statement.value)
+                    frame.block.line(f"{self.names(self.kernel.array)}[...] = {text}")
+
+    # ------------------------------------------------------------------------ values
+
+    def let(self, statement: Let, frame: Frame) -> None:
+        text = self.values.argument(statement.value)
+        self.values.homes[statement.name] = Home(frame.lanes, self.values.varies(statement.value), frame.mask)
+        frame.block.line(f"{self.names(statement.name)} = {text}")
+
+    def accumulator(self, statement: Accumulator, frame: Frame) -> None:
+        name, start = statement.name, start_text(statement.reduction)
+        lanes = frame.lanes
+        varies = frozenset[Span]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
+        self.values.homes[name] = Home(lanes, varies, frame.mask)
+        text = f"real({start})"
+        if varies:
+            function, value = _FILLED.get(start, ("full", f", {start}"))
+            if lanes is self.root and len(varies) == len(lanes.dims) and not isinstance(self.kernel, Scatter):
+                text = f"np.{function}_like({self.names(self.kernel.array)}{value})"
+            else:
+                lengths = [self.values.form(dim.length) if wanted else "1" for dim, wanted in lanes.walk(varies)]
+                shape = f"({', '.join(lengths)})" if len(lengths) > 1 else lengths[0]
+                text = f"np.{function}({shape}{value}, real)"
+        frame.block.line(f"{self.names(name)} = {text}")
+
+    def add_at(self, statement: AddAt, frame: Frame) -> None:
+        """One addition for each lane, in order; the index has all dimensions, so that none is counted once only."""
+        value = statement.value
+        lanes, array = frame.lanes, self.names(self.kernel.array)
+        images = [lanes.image(form) for form in statement.index]
+        if frame.mask is not None:
+            value = Operation("select", (frame.mask, value, Number(0)))
+        elif not lanes.dims or (isinstance(self.kernel, Scatter) and self.kernel.exclusive):
+            target = self.values.target(array, images, self.values.shapes[self.kernel.array], frame.block)
+            frame.block.line(f"{target} += {self.values.scalar(value)}")
+            return
+        text, entries = self.values.scalar(value), self.values.indices(self.kernel.array, statement.index)
+        whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
+        if frozenset[Span]().union(*map(lanes.dims_of, statement.index)) != frozenset(lanes.dims):
+            entries[0] = f"np.broadcast_to({entries[0]}, {whole})"
+        if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
+            # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
+            text = f"np.broadcast_to({text}, {whole})"
+        places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
+        frame.block.line(f"np.add.at({array}, {places}, {text})")
+
+    # ------------------------------------------------------------------------ loops
+
+    def loop(self, loop: Loop, frame: Frame) -> None:
+        wide = self.narrowing.widest(loop, frame)
+        if wide == loop:
+            # A long sum of few entries gains by one more dimension, a short one does not.
+            is_done = print_product(loop, frame, self.additions) or (not is_short(loop) and self.promote(loop, frame))
+        else:
+            is_done = not is_short(wide) and (
+                self.by_offsets(loop, wide, frame)
+                or self.additions.running(loop, wide, frame)
+                or self.over_widest(loop, wide, frame)
+            )
+        if not is_done:
+            self.python_loop(loop, wide, frame)
+
+    def python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
+        """Print a loop in Python, for the lanes of each value."""
+        lows, stops = loop_ends(wide)
+        low = self.values.extreme("max", self.narrowing.strongest(lows, 1, frame.known))
+        stop = self.values.extreme("min", self.narrowing.strongest(stops, -1, frame.known))
+        span = stop if low == "0" else f"{low}, {stop}"
+        inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
+        tied = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
+        self.body(loop.body, self.narrowing.to(inner._replace(context=frame.context + loop_rows(wide)), tied))
+
+    def by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+        """Print a loop of which each value touches few entries in a row, over these, each for all values at once.
+
+        ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` is three operations on all ``i``, in place of a loop over
+        ``i`` with three entries each: the entries of one ``a`` are different ones, in steps.
+        """
+        found = find_offsets(loop, frame.lanes)
+        if found is None:
+            return False
+        span, frame = self.narrowing.span(frame, wide)
+        offset = self.names.fresh(f"{self.names(found.span.axis)}_offset")
+        step, axis = Affine.variable(offset), Affine.variable(found.span.axis)
+        known = (Row("ge", step), Row("ge", found.length - 1 - step))
+        frame = frame.child(f"for {offset} in range({found.length}):", known)
+        lanes = frame.lanes.replace(found.span, span, found.first + step)
+        context = (*frame.context, *loop_rows(loop), Row("eq", found.first + step - axis))
+        inside = (Row("ge", axis - found.span.low), Row("ge", found.span.stop - 1 - axis))
+        rows = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
+        self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows + inside))
+        return True
+
+    def over_widest(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+        """Print a sum over the widest range, and the loop as it stands for calls in which that cannot be used."""
+        found = widened(loop, wide, frame, self.additions)
+        if found is None:
+            return False
+        conditions = [self.values.condition(row) for row in found.limits]
+        conditions += [f"np.isfinite({array}).all()" for array in found.finite]
+        inner = frame
+        if conditions:
+            inner = frame.child(f"if {' and '.join(conditions)}:")
+            self.python_loop(loop, wide, frame.child("else:"))
+        for line in found.lines:
+            inner.block.line(line)
+        with self.values.inside(inner):
+            if not print_product(found.loop, inner, self.additions):
+                self.promote(found.loop, inner)
+        return True
+
+    def promote(self, loop: Loop, frame: Frame) -> bool:
+        """Print a loop as sums along one more dimension, cut into blocks where the terms are computed."""
+        span, frame = self.narrowing.span(frame, loop)
+        if not _is_of_a_view(loop.body):
+            span, frame = self.narrowing.blocks(frame, span, frame.lanes.dims)
+        self.body(loop.body, frame._replace(lanes=frame.lanes.inside(span)))
+        return True
+
+
+def _is_of_a_view(body: tuple[Statement, ...]) -> bool:
+    """Whether all that is added are entries of an array along its axes, which needs no memory."""
+    if len(body) != 1 or not isinstance(body[0], Add) or not isinstance(body[0].value, Load):
+        return False
+    names = [name for form in body[0].value.index for name in form.atoms()]
+    return len(set(names)) == len(names) and not any(form.hidden() for form in body[0].value.index)

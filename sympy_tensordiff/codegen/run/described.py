@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.emit.cuda_parts import describe_parts
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Fused, Kernel, Program, Scatter
@@ -23,6 +22,7 @@ from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.stages import describe_parts
 from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.integer.affine import Affine
 

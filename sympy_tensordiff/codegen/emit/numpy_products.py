@@ -1,0 +1,236 @@
+"""Sums of products by NumPy: the factors are put into two arrays, the product of which ``einsum`` sums up.
+
+No array has an axis for each index of the sum and of the result, unless a factor itself has. What
+a factor reads along several indices at once is a view. Factors that are computed, and windows that
+have to be copied for a product of matrices, may have more entries than the arguments have: such
+sums are cut into blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product as combinations
+from math import prod
+from string import ascii_letters
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
+from sympy_tensordiff.codegen.emit.numpy_conditions import COPIED, SHORT
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise
+from sympy_tensordiff.codegen.emit.numpy_sums import Additions, repeated
+from sympy_tensordiff.codegen.ir.loops import Add, Loop
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
+from sympy_tensordiff.integer.affine import Affine
+
+_USUAL = 64
+"""A length that is not known, for the choice between arrangements."""
+
+_MOST = 8
+"""More factors than these are not arranged."""
+
+
+def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
+    """Write loops around one addition of a product; False for others, and where that needs an axis for each index."""
+    lanes, nest, add = frame.lanes, [loop], loop.body[0]
+    while isinstance(add, Loop) and len(nest[-1].body) == 1:
+        nest.append(add)
+        add = add.body[0]
+    forms = [bound.form for inner in nest for bound in bounds(inner)]
+    is_tied = any(lanes.dims_of(form) or form.atoms() & {inner.variable for inner in nest} for form in forms)
+    if len(nest[-1].body) != 1 or not isinstance(add, Add) or add.reduction != "sum" or is_tied:
+        return False
+    if not additions.counts_everywhere(add.name, frame):
+        return False
+    lines, spans = Block(), list[Span]()
+    inner = frame._replace(block=lines)
+    for own in nest:
+        span, inner = additions.narrowing.span(inner, own)
+        spans.append(span)
+    found = _Product(inner._replace(lanes=lanes.inside(*spans), block=Block()), add, additions).arranged()
+    if found is None:
+        return False
+    wide = [operand for operand in found.operands if operand.is_wide and (operand.is_made or found.by_matrices)]
+    widest = max(wide, key=lambda operand: _entries(operand.dims), default=None)
+    cut = next((n for n, span in enumerate(spans) if widest is not None and span in widest.dims), None)
+    if widest is not None and cut is not None:
+        others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
+        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, 1 if widest.is_made else COPIED)
+    _Product(inner._replace(lanes=lanes.inside(*spans)), add, additions).print()
+    frame.block.slot(lines)
+    return True
+
+
+def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
+    """Whether a product is negated, and its factors."""
+    is_negative, factors, waiting = False, list[Scalar](), [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Operation) and node.function in ("mul", "neg"):
+            is_negative ^= node.function == "neg"
+            waiting += reversed(node.arguments)
+        elif isinstance(node, Number) and node.value < 0:
+            is_negative ^= True
+            waiting.append(Number(-node.value))
+        elif node != Number(1):
+            factors.append(node)
+    return is_negative, factors
+
+
+def product_of(factors: Sequence[Scalar]) -> Scalar:
+    """The product of factors."""
+    if not factors:
+        return Number(1)
+    return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
+
+
+class Operand(NamedTuple):
+    """Factors that are multiplied with each other, and the dimensions along which their product varies.
+
+    ``is_made``: an array is computed for it. ``is_wide``: it has more entries than what it is made of.
+    """
+
+    factors: tuple[Scalar, ...]
+    dims: frozenset[Span]
+    is_made: bool
+    is_wide: bool
+
+
+class Arrangement(NamedTuple):
+    """How a sum of products is computed: one or two operands, and whether these are multiplied as matrices."""
+
+    operands: tuple[Operand, ...]
+    by_matrices: bool
+
+    def work(self) -> float:
+        """The factors' entries of the arrays that are computed; matrices decide between equals."""
+        made = (operand for operand in self.operands if operand.is_made)
+        return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
+
+
+class _Product:
+    """A product that is summed over the lanes of a frame into an accumulator."""
+
+    def __init__(self, frame: Frame, add: Add, additions: Additions) -> None:
+        self.frame = frame
+        self.add = add
+        self.additions = additions
+        self.values = additions.values
+        self.summed = additions.summed(add.name, frame.lanes)
+        self.is_negative, self.factors = factors_of(add.value)
+
+    def arranged(self) -> Arrangement | None:
+        """The arrangement of least work; None where an array would have to be computed for all factors together."""
+        with self.values.inside(self.frame):
+            varying = [factor for factor in self.factors if self.values.varies(factor)]
+            if not varying or len(varying) > _MOST:
+                return None
+            found = []
+            for sides in combinations((False, True), repeat=len(varying) - 1):
+                pairs = list(zip((False, *sides), varying, strict=True))
+                groups = [[factor for side, factor in pairs if side == own] for own in (False, True)]
+                operands = tuple(self._operand(group) for group in groups if group)
+                dims = [operand.dims for operand in operands]
+                inner = frozenset(self.summed)
+                by_matrices = len(dims) == 2 and bool(
+                    dims[0] & dims[1] & inner and dims[0] - dims[1] - inner and dims[1] - dims[0] - inner
+                )
+                found.append(Arrangement(operands, by_matrices))
+        best = min(found, key=Arrangement.work)
+        return None if len(best.operands) == 1 and best.operands[0].is_made else best
+
+    def _operand(self, factors: Sequence[Scalar]) -> Operand:
+        dims = frozenset[Span]().union(*map(self.values.varies, factors))
+        parts = [part for factor in factors for part in subexpressions(factor)]
+        ranks = [len(part.index) for part in parts if isinstance(part, Load)]
+        ranks += [len(self.values.varies(part)) for part in parts if isinstance(part, Name)]
+        first = factors[0]
+        is_read = isinstance(first, Name) or (isinstance(first, Load) and self.values.is_part(first))
+        return Operand(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
+
+    def print(self) -> None:
+        """Add the sum to the accumulator."""
+        found = self.arranged()
+        assert found is not None
+        with self.values.inside(self.frame):
+            if len(found.operands) == 1:
+                self.additions.add(self.add.name, self.add.value, "sum", self.frame)
+                return
+            dims, varies = self.frame.lanes.dims, found.operands[0].dims | found.operands[1].dims
+            out = [dim for dim in dims if dim in varies and dim not in self.summed]
+            text = self._correlation(found.operands, out) or self._einsum(found, out)
+            behind = dims[dims.index(out[0]) :] if out else ()
+            if len(behind) > len(out):
+                text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
+            text = repeated(text, [self.values.form(dim.length) for dim in self.summed if dim not in varies], "sum")
+            scalars = [factor for factor in self.factors if not self.values.varies(factor)]
+            if scalars:
+                text = f"{self.values.scalar(product_of(scalars), PRODUCT)}*{text}"
+            self.additions.assign(self.add.name, ("-" if self.is_negative else "") + text, "sum", self.frame)
+
+    def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
+        """The sums of products of the entries of two arrays, for each entry along ``out``."""
+        dims = [dim for dim in self.frame.lanes.dims if any(dim in operand.dims for operand in found.operands)]
+        letters = {dim: dim.axis for dim in dims if len(dim.axis) == 1}
+        others = (letter for letter in ascii_letters if letter not in letters.values())
+        letters |= {dim: next(others) for dim in dims if dim not in letters}
+        orders = [self._order(operand) for operand in found.operands]
+        subscripts = ["".join(letters[dim] for dim in order) for order in orders]
+        arrays = [self._array(operand, order) for operand, order in zip(found.operands, orders, strict=True)]
+        how = ", optimize=True" if found.by_matrices else ""
+        return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
+
+    def _order(self, operand: Operand) -> list[Span]:
+        """The dimensions of an operand as its axes: as they stand in an array, short ones in front in what is made."""
+        lanes = self.frame.lanes
+        parts = [part for factor in operand.factors for part in subexpressions(factor)]
+        if operand.is_wide and operand.is_made:
+            parts = []  # sums stand in front: the last axis of a block must not be short
+        loads = sorted((p for p in parts if isinstance(p, Load)), key=lambda load: -len(self.values.varies(load)))
+        own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
+        dims = dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)])
+        return sorted(dims, key=lambda dim: operand.is_made and not _is_short(dim))
+
+    def _array(self, operand: Operand, order: Sequence[Span]) -> str:
+        """The text of an operand with these axes."""
+        with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
+            return self.values.scalar(product_of(operand.factors))
+
+    def _correlation(self, operands: Sequence[Operand], out: Sequence[Span]) -> str | None:
+        """``sum_k x[i + k]*w[k]`` by NumPy's ``correlate`` or ``convolve``; None for other products."""
+        for window, weights in (operands, operands[::-1]):
+            load = window.factors[0]
+            if (
+                window.is_made
+                or not isinstance(load, Load)
+                or not len(load.index) == len(weights.dims) == len(out) == 1
+            ):
+                continue
+            (along,), (kept,) = weights.dims, out
+            form = self.values.lanes.image(load.index[0])
+            if self.values.lanes.dims_of(form) != {along, kept}:
+                continue
+            rises = rise(form, along), rise(form, kept)
+            if not {*rises} <= {1, -1}:
+                continue
+            first = form
+            for span, each in zip((along, kept), rises, strict=True):
+                first = first.substitute({span.axis: span.low if each == 1 else span.stop - 1})
+            stop, array = first + kept.length + along.length - 1, self.values.names(load.array)
+            is_whole = first == Affine.of(0) and stop == self.values.shapes[load.array][0]
+            part = array if is_whole else f"{array}[{self.values.form(first)}:{self.values.form(stop)}]"
+            function = "np.correlate" if rises[0] == 1 else "np.convolve"
+            vector = self._array(weights, [along])
+            return f'{function}({part}, {vector}, "valid"){"[::-1]" if rises[1] == -1 else ""}'
+        return None
+
+
+def _entries(dims: Iterable[Span]) -> float:
+    """The number of entries of an array, about."""
+    lengths = [dim.length for dim in dims]
+    return float(prod(n.constant if n.is_constant else _USUAL for n in lengths))
+
+
+def _is_short(dim: Span) -> bool:
+    return dim.length.is_constant and dim.length.constant <= SHORT

@@ -1,0 +1,348 @@
+"""Scalar expressions as NumPy text over lanes.
+
+The text of a value that varies along some dimensions of the lanes is an array whose axes are the
+dimensions from the first of these on, with length 1 where the value does not vary; all others
+are NumPy scalars or Python numbers. So any two values broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple
+
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
+from sympy_tensordiff.codegen.ir.facts import Prover, Rows
+from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import subexpressions
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
+from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum
+
+
+class Frame(NamedTuple):
+    """Where statements are printed: lanes, the block of their text, and what holds there.
+
+    ``known`` are rows about Python's integers, ``context`` those that hold in each lane, and ``mask`` is a
+    condition on lanes: what is computed where it fails counts nowhere.
+    """
+
+    lanes: Lanes
+    block: Block
+    known: Rows
+    context: Rows
+    mask: Scalar | None = None
+
+    def child(self, head: str, known: Rows = ()) -> Frame:
+        """The frame in a block of its own behind ``head``."""
+        return self._replace(block=self.block.child(head), known=self.known + known)
+
+
+class Home(NamedTuple):
+    """Where a named value was made: its lanes, the dimensions along which it varies, and the mask."""
+
+    lanes: Lanes
+    varies: frozenset[Span]
+    mask: Scalar | None
+
+
+class VectorPrinter(ScalarPrinter):
+    """Scalar expressions over the current ``lanes``."""
+
+    functions: ClassVar[dict[str, str]] = {
+        "max": "np.maximum", "min": "np.minimum", "erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "lgamma",
+        "sigmoid": "sigmoid", "softplus": "softplus",
+    } | {
+        name: f"np.{name}"
+        for name in (
+            "exp", "log", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh",
+            "arcsinh", "arccosh", "arctanh", "abs", "sign", "floor", "ceil", "heaviside", "sqrt",
+            "expm1", "log1p", "log2", "log10", "cbrt", "hypot",
+        )
+    }  # fmt: skip
+    operators: ClassVar[Mapping[str, tuple[str, int]]] = {
+        **ScalarPrinter.operators,
+        "and": (" & ", COMPARE), "or": (" | ", COMPARE + 0),
+    }  # fmt: skip
+
+    def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
+        super().__init__(names)
+        self.prover = prover
+        self.shapes = dict(prover.shapes)
+        self.bare = bare
+        self.lanes = Lanes(())
+        self.context: Rows = ()
+        self.masks: tuple[Scalar, ...] = ()
+        self.homes: dict[str, Home] = {}
+        self.helpers: set[str] = set()
+        self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
+        self._used: set[str] = set()
+
+    # ------------------------------------------------------------------------ lanes
+
+    @contextmanager
+    def inside(self, frame: Frame) -> Iterator[None]:
+        """Print in a frame; index arrays that are new to its lanes are made at the present end of its block."""
+        outer = self.lanes, self._slots, self.context, self.masks
+        slot, lanes = frame.block.slot(), frame.lanes
+        new = {(dim, lanes.trailing(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
+        masks = () if frame.mask is None else (frame.mask,)
+        self.lanes, self._slots, self.context, self.masks = lanes, new | self._slots, frame.context, masks
+        yield
+        self.lanes, self._slots, self.context, self.masks = outer
+
+    def varies(self, node: Scalar) -> frozenset[Span]:
+        """The dimensions of the lanes along which ``node`` varies."""
+        found: set[Span] = set()
+        for part in subexpressions(node):
+            forms = [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
+            if isinstance(part, Name) and part.name in self.homes:
+                forms = [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
+            found.update(*map(self.lanes.dims_of, forms))
+        return frozenset(found)
+
+    def variable(self, name: str) -> str:
+        return self.index_array(name) if self.lanes.has(name) else super().variable(name)
+
+    def index_array(self, axis: str) -> str:
+        """The name of an array with the values of an index of the lanes, shaped to broadcast."""
+        dim = self.lanes.dim(axis)
+        trailing = self.lanes.trailing(dim)
+        slot, made = self._slots[dim, trailing]
+        if axis not in made:
+            start = "" if dim.low == Affine.of(0) else f"{self.form(dim.low)}, "
+            tail = f"[:{', None' * trailing}]" if trailing else ""
+            own = self.names(axis)
+            made[axis] = self.names.fresh(axis) if own in self._used else own
+            self._used.add(made[axis])
+            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}){tail}")
+        return made[axis]
+
+    # ------------------------------------------------------------------------ integers
+
+    def data(self, entry: DataEntry) -> str:
+        if not entry.index:
+            return self.names(entry.tensor)
+        return self.read(entry.tensor, entry.index)
+
+    def integer(self, entry: DataEntry) -> str:
+        if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
+            return super().integer(entry)
+        tests = [f"({self.condition(row)})" for row in entry.inside]
+        self.helpers.add("inside")
+        return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
+
+    def form(self, form: Affine, level: int = CHOICE) -> str:
+        return super().form(self.lanes.image(form), level)
+
+    def extremum(self, extremum: Extremum) -> str:
+        if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
+            return super().extremum(extremum)
+        return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
+
+    def index_value(self, form: Affine) -> str:
+        return f"real({self.form(form)})"
+
+    # ------------------------------------------------------------------------ reads
+
+    def load(self, node: Load) -> str:
+        return self.names(node.array) if node.array in self.bare else self.read(node.array, node.index)
+
+    def name(self, name: str) -> str:
+        home, text = self.homes.get(name), self.names(name)
+        if home is None or not home.varies:
+            return text
+        count = len(home.lanes.dims)
+        if home.lanes.dims == self.lanes.dims[len(self.lanes.dims) - count :]:
+            return text
+        return self.part(text, *self.entries(home))
+
+    def entries(self, home: Home) -> tuple[list[Affine], list[Affine]]:
+        """Where the current lanes find their values in an array made at ``home``, and the array's extents."""
+        entries, extents = [], []
+        for dim, wanted in home.lanes.walk(home.varies):
+            image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
+            entries.append(image if wanted else Affine.of(0))
+            extents.append(dim.length if wanted else Affine.of(1))
+        return entries, extents
+
+    def read(self, array: str, index: Sequence[Affine]) -> str:
+        """The text of a read: slices or a view where the index is regular, or index arrays.
+
+        Behind a mask, an index that may be outside is moved to the nearest entry: that counts nowhere.
+        """
+        if self._outside(array, index):
+            return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
+        return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
+
+    def indices(self, array: str, index: Sequence[Affine]) -> list[str]:
+        """The indices of entries as index arrays."""
+        texts = [self.form(form) for form in index]
+        for axis, row in self._outside(array, index):
+            function, end = "min", self.form(self.shapes[array][axis] - 1)
+            if row.form == index[axis]:
+                function, end = "max", "0"
+            if self.lanes.dims_of(index[axis]):
+                function = f"np.{function}imum"
+            texts[axis] = f"{function}({texts[axis]}, {end})"
+        return texts
+
+    def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
+        """The axes and ends over which entries behind a mask may be outside of an array."""
+        load = Load(array, tuple(index))
+        return self.prover.axes_inside(load, self.shapes[array], self.context) if self.masks else []
+
+    def is_part(self, load: Load) -> bool:
+        """Whether a read needs no copy, as by slices or a view."""
+        return self._steps([self.lanes.image(form) for form in load.index]) is not None
+
+    def part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
+        """The text of entries of an array: slices or a view, in the same memory, else index arrays.
+
+        ``options`` are further arguments of ``view``.
+        """
+        steps = self._steps(index)
+        if not index or steps is None:
+            return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
+        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        starts = [form.substitute({dim.axis: dim.low for dim in used}) for form in index]
+        along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
+        dims = [dim for found in along for dim in found]
+        rises = [steps[found[0]][axis] if found else 1 for axis, found in enumerate(along)]
+        if len(set(dims)) == len(dims) and all(len(found) < 2 for found in along) and min(rises) > 0:
+            texts = [
+                self.slice(start, step, found[0], extent) if found else self.form(start)
+                for start, step, found, extent in zip(starts, rises, along, extents, strict=True)
+            ]
+            return self.in_order(name, dims, texts)
+        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
+        lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
+        rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
+        self.helpers.add("view")
+        return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
+
+    def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
+        """Entries of an array as something that may be added to."""
+        part = self.part(name, index, extents, ", write=True")
+        is_turned = ".T" in part or ".transpose(" in part
+        if self._steps(index) is None or not (is_turned or part.startswith("view(")):
+            return part
+        entries = self.names.fresh("entries")
+        block.line(f"{entries} = {part}")
+        return entries
+
+    def slice(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
+        """The values from ``start`` in steps, one for each of a span, as a slice of an axis of an extent."""
+        stop = start + step * (dim.length - 1) + 1
+        if step == 1 and start == Affine.of(0) and stop == extent:
+            return ":"
+        first = "" if start == Affine.of(0) else self.form(start)
+        last = "" if step == 1 and stop == extent else self.form(stop)
+        return f"{first}:{last}" + (f":{step}" if step > 1 else "")
+
+    def in_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
+        """The slices of an array, which run along ``dims``, with axes as the lanes have them."""
+        order = [self.lanes.dims.index(dim) for dim in dims]
+        texts = list(texts)
+        if order != sorted(order):
+            ranks = sorted(range(len(order)), key=order.__getitem__)
+            name += subscript(texts) + (".T" if len(order) == 2 else f".transpose({', '.join(map(str, ranks))})")
+            texts, order = [":"] * len(order), sorted(order)
+        result: list[str] = []
+        place = iter(order)
+        expected = order[0] if order else 0
+        for text in texts:
+            if ":" in text:
+                current = next(place)
+                result += ["None"] * (current - expected)
+                expected = current + 1
+            result.append(text)
+        return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
+
+    def _steps(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
+        """How each of several indices rises along each dimension; None where that is not regular."""
+        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        steps: dict[Span, list[int]] = {}
+        for dim, is_used in self.lanes.walk(used):
+            column = [rise(form, dim) if is_used else 0 for form in index]
+            if None in column:
+                return None
+            steps[dim] = [step for step in column if step is not None]
+        return steps
+
+    # ------------------------------------------------------------------------ operations
+
+    def constant(self, text: str) -> str:
+        return text
+
+    def argument(self, argument: Scalar) -> str:
+        # A function of a Python number alone would be a float64 even among float32.
+        return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
+
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        if isinstance(function, External) and self.masks:
+            self.helpers.add("called")
+            mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
+            texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
+            return f"real(called({', '.join(texts)}))"
+        text = super().call(function, arguments)
+        if function not in NUMPY_HELPERS:
+            return text
+        self.helpers.add(function)
+        return f"real({text})"
+
+    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        if not self.varies(Operation("select", (condition, value, otherwise))):
+            return super().select(condition, value, otherwise)
+        texts, outer = [], self.masks
+        for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
+            self.masks = (*outer, mask)
+            texts.append(self.argument(branch))
+        self.masks = outer
+        return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
+
+    def negation(self, argument: Scalar) -> tuple[str, int]:
+        return f"np.logical_not({self.scalar(argument)})", ATOM
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        if node.function in ("and", "or"):
+            # & and | bind more tightly than comparisons do.
+            operator = self.operators[node.function][0]
+            return operator.join(self.scalar(a, SUM) for a in node.arguments), COMPARE
+        return super().operation(node)
+
+    def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        if exponent < 3 or not self.varies(base):
+            return super().integer_power(base, exponent)
+        self.helpers.add("power")
+        return f"power({self.scalar(base)}, {exponent})", ATOM
+
+
+def rise(form: Affine, span: Span) -> int | None:
+    """By how much ``form`` rises from one value of the span to the next; None where that varies."""
+    total = 0
+    for variable, coefficient in form.terms:
+        if not isinstance(variable, Compound):
+            total += coefficient if variable == span.axis else 0
+        elif span.axis in variable.atoms():
+            if not isinstance(variable, Quotient):
+                return None
+            inner = rise(variable.form, span)
+            if inner is None or inner % variable.divisor:
+                return None
+            total += coefficient * (inner // variable.divisor)
+    return total
+
+
+def subscript(texts: Sequence[str]) -> str:
+    """Slices in brackets, where they are not all of an array."""
+    return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"
+
+
+def tuple_text(texts: Iterable[str]) -> str:
+    """A tuple."""
+    texts = list(texts)
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
