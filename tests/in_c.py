@@ -13,7 +13,7 @@ import numpy as np
 from in_c_call import call
 
 from sympy_tensordiff.codegen.emit.c import COptions, CSource, print_c
-from sympy_tensordiff.codegen.ir.loops import Program
+from sympy_tensordiff.codegen.ir.programs import Program
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.errors import NotInCError

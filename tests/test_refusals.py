@@ -11,7 +11,8 @@ from sympy import Function, I, IndexedBase, Piecewise, Symbol
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
-from sympy_tensordiff.codegen.ir.loops import Array, Kernel, Program, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.run import compile as compile_module
 from sympy_tensordiff.codegen.run.compile import CompiledFunction

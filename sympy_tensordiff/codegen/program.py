@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sympy_tensordiff.codegen.ir import loops
+from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.identifiers import unique
-from sympy_tensordiff.codegen.ir.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import uses
@@ -145,7 +145,7 @@ def _kept_by_rows(program: Program) -> set[str]:
     """The temporaries of which one row is enough where kernels run together."""
     program = in_reading_order(with_correlations(program))
     steps = fuse(program, Prover(program)).kernels
-    return {array.name for step in steps if isinstance(step, loops.Fused) for array in step.rows}
+    return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
 
 
 def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
@@ -285,7 +285,7 @@ def _lowered(
         lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
     lowered = iter(tight)
     lowering.expect(tight)
-    outputs: dict[str, loops.Array] = {}
+    outputs: dict[str, programs.Array] = {}
     for definition in definitions:
         array = _lower(lowering, definition, None if definition.step else next(lowered))
         if definition.name in results:
@@ -303,13 +303,13 @@ def _lowered(
     return without_aliases(without_copies(without_unread(program)))
 
 
-def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:
+def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
     """The array of one definition, behind whose step or kernel the others may read it."""
     if entries is not None:
         return lowering.output(entries, definition.name)
     assert definition.step is not None
     lowering.kernels.append(definition.step)
-    return loops.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
+    return programs.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
 
 
 def _granted_checks(program: Program, granted: Iterable[Row], names: Mapping[Any, str]) -> tuple[Check, ...]:
@@ -329,7 +329,7 @@ def _granted_checks(program: Program, granted: Iterable[Row], names: Mapping[Any
 def _length_checks(program: Program) -> tuple[Check, ...]:
     """A check for each axis that a library would be given, and that may have no entries."""
     prover = Prover(program)
-    given = [name for step in program.kernels if not isinstance(step, loops.Kernel) for name in uses(step).arrays]
+    given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])
     return tuple(
         Check((Row("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sympy_tensordiff.codegen.ir.loops import Argument
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run.arguments import as_array, check_dtype
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from sympy_tensordiff.codegen.ir.loops import Argument
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.program import program_at
 from sympy_tensordiff.codegen.run.distribution import register_distribution
 from sympy_tensordiff.codegen.run.results import flatten, nesting

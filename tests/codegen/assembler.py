@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sympy_tensordiff.codegen.ir.loops import Program
+from sympy_tensordiff.codegen.ir.programs import Program
 
 
 def tools() -> Path | None:

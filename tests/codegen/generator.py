@@ -7,19 +7,8 @@ from collections.abc import Sequence
 
 from programs import REDUCTIONS, array, load, op, result
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    Bound,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Reduction,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Reduction, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

@@ -8,19 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Fused,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Scatter,
-    Statement,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine
 

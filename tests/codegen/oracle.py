@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from interpreter import Interpreter
 
-from sympy_tensordiff.codegen.ir.loops import Program
+from sympy_tensordiff.codegen.ir.programs import Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.codegen.run.results import fit

@@ -11,25 +11,8 @@ import numpy as np
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.facts import reads as reads_of
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Argument,
-    Array,
-    Bound,
-    Check,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Reduction,
-    Scatter,
-    Size,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.verify import Escape, escape_at, failing
 from sympy_tensordiff.codegen.ir.walk import loops

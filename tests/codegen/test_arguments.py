@@ -10,7 +10,8 @@ import pytest
 from every import every
 from programs import CASES, K, L, M, N, array, i, load, op, p, result, single
 
-from sympy_tensordiff.codegen.ir.loops import Argument, Check, Kernel, Program, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError

@@ -13,7 +13,8 @@ from oracle import check, expected
 from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
 
 from sympy_tensordiff.codegen.ir.laws import check_laws
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Argument, Kernel, Let, Program, Store
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Let, Store
+from sympy_tensordiff.codegen.ir.programs import Argument, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source

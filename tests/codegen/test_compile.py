@@ -20,7 +20,8 @@ import pytest
 from programs import CASES, N, array, i, load, op, result, single
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Argument, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run import cache
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 from sympy_tensordiff.errors import ArgumentError

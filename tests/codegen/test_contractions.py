@@ -13,7 +13,7 @@ from every import every
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import (
+from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     Argument,
     Array,

@@ -10,7 +10,8 @@ from every import every
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_unread

@@ -9,9 +9,8 @@ import pytest
 from as_python import as_python
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir import loops
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Correlation
+from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import array_shapes
 from sympy_tensordiff.codegen.lower import matrices
@@ -196,7 +195,7 @@ def test_a_read_outside_is_refused():
     (step,) = (step for step in program.kernels if isinstance(step, Correlation))
     view = step.left if step.left.array == "X" else step.right
     moved = Load(view.array, (*view.index[:-1], view.index[-1] + 1))
-    wrong = loops.Correlation(
+    wrong = Correlation(
         step.output, step.left if view is step.right else moved, step.right if view is step.left else moved, step.labels
     )
     with pytest.raises(VerificationError, match=r"correlation result: axis 3 of X at .* needs"):

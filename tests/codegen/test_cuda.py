@@ -11,7 +11,7 @@ from generator import Generator
 from oracle import check
 from programs import CASES
 
-from sympy_tensordiff.codegen.ir.loops import Scatter
+from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.walk import function_name
 from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source

@@ -27,16 +27,8 @@ from programs import (
 from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import (
-    AddAt,
-    Argument,
-    Array,
-    Check,
-    If,
-    Kernel,
-    Scatter,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import AddAt, If, Store
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program

@@ -13,7 +13,8 @@ from oracle import check
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import AddAt, Bound, If, Loop, Scatter
+from sympy_tensordiff.codegen.ir.loops import AddAt, Bound, If, Loop
+from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.ir.walk import statements

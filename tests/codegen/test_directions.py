@@ -8,7 +8,7 @@ from every import every
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Apply, CofactorTangent
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent
 from sympy_tensordiff.codegen.ir.walk import array_shapes
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import UnsupportedError

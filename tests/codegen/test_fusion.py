@@ -14,7 +14,8 @@ from programs import load
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.numba_cpu import print_program
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import AddAt, Array, Fused, Kernel, Loop, Scatter, Store
+from sympy_tensordiff.codegen.ir.loops import AddAt, Loop, Store
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source

@@ -9,7 +9,7 @@ from fuzz.count import count
 from gather_cases import CASES, K, at, bins, check, h, histogram, i, idx, j, m, n, p, r, s, sparse, u, v, w, x, z
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Scatter
+from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
 

@@ -14,7 +14,8 @@ from oracle import check_against
 from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, total
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel, Operand, Program, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks

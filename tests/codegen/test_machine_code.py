@@ -11,7 +11,7 @@ from programs import CASES
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.ir.loops import Scatter
+from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.walk import function_name
 from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.run.compile import print_source

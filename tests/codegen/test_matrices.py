@@ -12,7 +12,7 @@ from fuzz.count import count
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel
+from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.reference import evaluate

@@ -15,7 +15,8 @@ from programs import CASES, N, i, load, op, result, single
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Argument, Bound, Store
+from sympy_tensordiff.codegen.ir.loops import Bound, Store
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
 from sympy_tensordiff.errors import UnsupportedError, VerificationError

@@ -12,7 +12,8 @@ from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Argument, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.run.arguments import COPIED
 from sympy_tensordiff.codegen.run.compile import compile_program

@@ -11,7 +11,7 @@ from oracle import check, expected
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Fused, Kernel
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel
 from sympy_tensordiff.codegen.ir.scalars import Operation
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program

@@ -29,20 +29,8 @@ from programs import (
     total,
 )
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    Argument,
-    Bound,
-    Check,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Size,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Store
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Kernel, Program, Size
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.errors import VerificationError

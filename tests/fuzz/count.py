@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from sympy_tensordiff.codegen.ir.loops import If, Kernel, Loop, Program, Scatter, Statement, Step
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import multiplications
 from sympy_tensordiff.codegen.ir.walk import array_shapes, bounds, statements
 from sympy_tensordiff.integer.affine import Affine

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter,
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import NOWHERE, Fused, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations

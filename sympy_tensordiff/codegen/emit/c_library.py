@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.c_products import MULTIPLIED
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
-from sympy_tensordiff.codegen.ir.loops import Apply, Solve
+from sympy_tensordiff.codegen.ir.programs import Apply, Solve
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine

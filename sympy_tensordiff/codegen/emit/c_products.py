@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
-from sympy_tensordiff.codegen.ir.loops import Contraction, Correlation
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.integer.affine import Affine

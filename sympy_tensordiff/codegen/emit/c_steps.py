@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.emit.c_products import MULTIPLIED, ProductPrinter
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
+from sympy_tensordiff.codegen.ir.programs import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, PRODUCT, UNARY, FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Correlation
+from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import function_name

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.codegen.emit.driver import passed_names, shape_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.ir.loops import Apply, CofactorTangent, Contraction, Product, Program, Step
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Program, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, uses
 from sympy_tensordiff.errors import UnsupportedError

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, SUM, UNARY, Names
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
-from sympy_tensordiff.codegen.ir.loops import Ends, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Ends, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Scalar
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry

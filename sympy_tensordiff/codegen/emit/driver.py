@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Array, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import (
     array_shapes,

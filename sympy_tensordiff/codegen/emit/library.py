@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
-from sympy_tensordiff.codegen.ir.loops import (
+from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     CofactorTangent,
     Contraction,

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text
-from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
+from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.codegen.ir.walk import function_name
 

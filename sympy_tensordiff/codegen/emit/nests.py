@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, Names
-from sympy_tensordiff.codegen.ir.loops import Ends, If, Kernel, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Ends, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY
+from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import EXTREMA
 from sympy_tensordiff.integer.affine import Affine

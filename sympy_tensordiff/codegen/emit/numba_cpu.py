@@ -37,7 +37,7 @@ from sympy_tensordiff.codegen.emit.numba_nests import (
     function_text,
 )
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Contraction, Correlation, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.cpu import Place

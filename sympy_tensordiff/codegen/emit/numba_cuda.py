@@ -35,7 +35,10 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import (
+from sympy_tensordiff.codegen.ir.loops import Statement
+from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
+from sympy_tensordiff.codegen.ir.nests import ZERO, explicit, span
+from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     Contraction,
     Correlation,
@@ -44,10 +47,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Product,
     Program,
     Scatter,
-    Statement,
 )
-from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
-from sympy_tensordiff.codegen.ir.nests import ZERO, explicit, span
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, uses

@@ -9,22 +9,8 @@ from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Alloc,
-    Contraction,
-    Correlation,
-    Ends,
-    Fused,
-    If,
-    Kernel,
-    Loop,
-    Scatter,
-    Set,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Ends, If, Loop, Set, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.cpu import Nest

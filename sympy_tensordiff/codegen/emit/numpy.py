@@ -35,21 +35,8 @@ from sympy_tensordiff.codegen.emit.numpy_ranges import find_offsets, widened
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Correlation,
-    Fused,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Scatter,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.ir.walk import dependences, function_name, scalar_arrays, uses
 from sympy_tensordiff.integer.affine import Affine, Row

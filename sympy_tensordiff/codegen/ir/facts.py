@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk

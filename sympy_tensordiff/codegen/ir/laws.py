@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from keyword import iskeyword
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Correlation,
-    Fused,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Scatter,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import check_step

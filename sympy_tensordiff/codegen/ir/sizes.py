@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sympy_tensordiff.codegen.ir.loops import Argument, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Argument, Program, Scatter
 from sympy_tensordiff.codegen.ir.walk import array_shapes, forms, loops
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine

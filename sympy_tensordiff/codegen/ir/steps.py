@@ -7,25 +7,19 @@ from dataclasses import replace
 from math import prod
 
 from sympy_tensordiff.codegen.ir.identifiers import unique
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import (
     Apply,
-    Bound,
     CofactorTangent,
     Contraction,
     Correlation,
     Fused,
     Kernel,
-    Loop,
     Product,
     Program,
     Scatter,
     Solve,
-    Statement,
     Step,
-    Store,
 )
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import array_shapes, loops, outer_names, statements

@@ -20,7 +20,8 @@ from sympy_tensordiff.codegen.ir.facts import (
     reads,
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
-from sympy_tensordiff.codegen.ir.loops import AddAt, If, Kernel, Program, Statement
+from sympy_tensordiff.codegen.ir.loops import AddAt, If, Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.errors import VerificationError

@@ -12,23 +12,25 @@ from sympy_tensordiff.codegen.ir.loops import (
     Add,
     AddAt,
     Alloc,
-    Apply,
-    Argument,
     Bound,
-    Correlation,
     Ends,
-    Fused,
     If,
-    Kernel,
     Let,
     Loop,
+    Set,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    Argument,
+    Correlation,
+    Fused,
+    Kernel,
     Product,
     Program,
     Scatter,
-    Set,
-    Statement,
     Step,
-    Store,
 )
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row

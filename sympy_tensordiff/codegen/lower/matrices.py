@@ -17,8 +17,8 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from math import prod
 
-from sympy_tensordiff.codegen.ir import loops
-from sympy_tensordiff.codegen.ir.loops import Contraction, Operand
+from sympy_tensordiff.codegen.ir import programs
+from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
 from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
 from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Rows, Split, Terms, joined
 from sympy_tensordiff.codegen.lower.functions import is_external
@@ -275,7 +275,7 @@ class Matrices(Storage):
     def _filled(self, step: Contraction, shape: Sequence[Affine]) -> Node:
         """The new array that a step fills."""
         self.kernels.append(step)
-        self.kept.append(loops.Array(step.array, tuple([self.form(extent) for extent in shape])))
+        self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
         tensor = self.graph.tensor(f"array {step.array}", tuple(shape))
         self.arrays[f"array {step.array}"] = step.array
         return tensor

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 
-from sympy_tensordiff.codegen.ir import loops, scalars
+from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.lower.costs import Hints
@@ -96,10 +96,10 @@ class Storage:
         self.hints = hints
         self.planner = Planner(graph, facts)
         self.starts = Starts(graph)
-        self.kernels: list[loops.Step] = []
+        self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
-        self.kept: list[loops.Array] = []
-        self.sizes: list[loops.Size] = []
+        self.kept: list[programs.Array] = []
+        self.sizes: list[programs.Size] = []
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
         """Of the arrays that one kernel fills."""
@@ -127,11 +127,11 @@ class Storage:
         """Say what will be computed, so that the results can share parts."""
         self._everywhere = uses(*results)
 
-    def output(self, node: Node, name: str) -> loops.Array:
+    def output(self, node: Node, name: str) -> programs.Array:
         """The kernel of one result."""
         return trampoline(self._output(node, name))
 
-    def _output(self, node: Node, name: str) -> Recursion[loops.Array]:
+    def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -144,7 +144,7 @@ class Storage:
             body = graph.read(node, [Affine.variable(v) for v in axes])
         else:
             body = node
-        array = loops.Array(name, tuple(self.form(extent) for extent in extents))
+        array = programs.Array(name, tuple(self.form(extent) for extent in extents))
         yield self._keep_shared(body, Context((), ()))
         yield self._keep_tables(body)
         yield self._kernel(name, axes, extents, (), body)
@@ -185,7 +185,7 @@ class Storage:
         names = tuple(self.names[v] for v in axes)
         block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
-        self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
+        self.kernels.append(programs.Kernel(name, names, (*block.statements, Store(value))))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved
@@ -207,7 +207,7 @@ class Storage:
         statements: tuple[loops.Statement, ...] = yield self._additions(inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)
-        self.kernels.append(loops.Scatter(name, axes, body, extents, number, part.exclusive))
+        self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive))
 
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
@@ -308,7 +308,7 @@ class Storage:
             own, _, body_entry = graph.inside(body, axes)
             extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
         yield self._kernel(name, axes, extents, guard, body)
-        self.kept.append(loops.Array(name, tuple(self.form(extent) for extent in extents)))
+        self.kept.append(programs.Array(name, tuple(self.form(extent) for extent in extents)))
         count = len(candidate.axes)
         why = f"{count} indices in place of {context.dimension} axes and loops"
         if count >= context.dimension:
@@ -329,7 +329,7 @@ class Storage:
         v = self.graph.fresh(f"{owner}_size")
         self.names[v] = self._fresh(f"{owner}_size")
         named = tuple(self.form(form) for form in forms)
-        self.sizes.append(loops.Size(self.names[v], named if greatest else (), () if greatest else named))
+        self.sizes.append(programs.Size(self.names[v], named if greatest else (), () if greatest else named))
         sign = 1 if greatest else -1
         self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
         return Affine.variable(v)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.ir.loops import Argument, Check, DataCheck, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty, solve_sizes
 from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError

@@ -13,7 +13,7 @@ import numpy as np
 
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import NOWHERE, DataCheck, Program
+from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend

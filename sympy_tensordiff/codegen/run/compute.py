@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sympy_tensordiff.codegen.emit.driver import module_names, run_parameters, shape_text, size_lines
 from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Argument, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.run.results import nest
 from sympy_tensordiff.codegen.run.signature import described

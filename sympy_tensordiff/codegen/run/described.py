@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.steps import (
     calls_in_loops,
     describe,

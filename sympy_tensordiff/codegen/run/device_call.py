@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.loops import Argument, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.run.device_arrays import (
     DeviceArray,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.loops import Argument
+from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run.arguments import Prepared, unlocked
 
 

@@ -25,7 +25,8 @@ from typing import Any
 from sympy_tensordiff.codegen.emit.matrix_products import is_plain
 from sympy_tensordiff.codegen.emit.numba_nests import runs_in_blocks
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Bound, Contraction, Correlation, Fused, If, Loop, Program, Statement
+from sympy_tensordiff.codegen.ir.loops import Bound, If, Loop, Statement
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, multiplications
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars

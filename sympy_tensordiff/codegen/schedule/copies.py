@@ -8,7 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.loops import Contraction, Kernel, Operand, Program, Scatter, Step, Store
+from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, uses, with_values
 from sympy_tensordiff.integer.affine import Affine

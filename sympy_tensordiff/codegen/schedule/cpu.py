@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Alloc, Bound, Ends, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, explicit, extent, span, with_scalars
+from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.identifiers import unique
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Loop, Store
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses

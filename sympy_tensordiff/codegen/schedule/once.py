@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover, Rows, data_reads, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Ends, If, Kernel, Let, Loop, Set, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import Ends, If, Let, Loop, Set, Statement, Store
 from sympy_tensordiff.codegen.ir.nests import exactly
+from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment

@@ -14,20 +14,8 @@ from itertools import combinations, product
 from math import prod
 
 from sympy_tensordiff.codegen.ir.identifiers import unique
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    Array,
-    Contraction,
-    If,
-    Kernel,
-    Operand,
-    Program,
-    Scatter,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Kernel, Let, Loop, Scatter, Statement
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     dependences,

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     added,

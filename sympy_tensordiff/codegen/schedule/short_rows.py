@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import added, loops, rewrite, scalars, statements

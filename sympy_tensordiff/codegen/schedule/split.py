@@ -10,18 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Array,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Scatter,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.verify import with_masks
 from sympy_tensordiff.codegen.ir.walk import (

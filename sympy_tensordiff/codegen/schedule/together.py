@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Alloc,
-    Array,
-    Bound,
-    Ends,
-    Fused,
-    Kernel,
-    Scatter,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Bound, Ends, Statement, Store
 from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, start
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, own_names, uses
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled

@@ -1,0 +1,289 @@
+"""The programs: the one form that all printers read.
+
+A `Program` holds steps in the order in which they run, each of which fills one array. Most are
+kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
+exactly one `Store` to its own entry, so that no two instances write one entry (`verify` checks
+it). A `Scatter` adds to the entries that data select, where several instances may meet. The
+others are calls of a library on whole arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from sympy_tensordiff.codegen.ir.loops import Statement
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.integer.affine import Affine, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A dense array; ``shape`` holds forms over the sizes, ``()`` for a scalar result."""
+
+    name: str
+    shape: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of the callable in call order.
+
+    ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array);
+    "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
+    user's own name, for messages; ``name`` is a safe identifier. Arrays of ``dtype`` "integer"
+    are read in index forms only, as `DataEntry`; their entries lie in ``0 … below - 1``, since they are what
+    ``selects`` says, or every call is refused. Calls with another than a ``symmetric`` matrix are refused, too.
+    """
+
+    kind: Literal["array", "scalar", "integer"]
+    name: str
+    label: str
+    shape: tuple[Affine, ...] = ()
+    dtype: Literal["real", "integer"] = "real"
+    below: Affine | None = None
+    selects: str = ""
+    symmetric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An integer computed on the host before any kernel runs: max of ``lows`` or min of ``highs``.
+
+    Exactly one of the two is non-empty. Temporaries have their offsets and extents from these.
+    """
+
+    name: str
+    lows: tuple[Affine, ...] = ()
+    highs: tuple[Affine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A call is refused with ``message`` where all ``violation`` rows (over the sizes) hold.
+
+    The rows may say too much: they are a projection over the rationals. Where ``points`` is not
+    empty, the call is refused only if these rows, over the sizes and further variables, have an
+    integer point.
+    """
+
+    violation: tuple[Row, ...]
+    message: str
+    points: tuple[Row, ...] = ()
+
+
+NOWHERE = 2.0**100
+"""The place of an entry that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """A call is refused where data lead the index of a read out of its axis.
+
+    ``load`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all ``violation`` rows
+    hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array of integers. Where
+    they do, the search with a ``number`` tells: the least place, in reading order, of a wrong entry in the argument
+    ``data``. That has no name where several conditions are asked that may all read outside.
+    """
+
+    load: Load
+    axis: int
+    extent: Affine
+    violation: tuple[Row, ...]
+    data: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
+
+    The body's `Store` stands at top level, last.
+    """
+
+    array: str
+    axes: tuple[str, ...]
+    body: tuple[Statement, ...]
+
+    def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        """The extents of ``axes``, for the shapes of all arrays."""
+        return shapes[self.array]
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Kernel):
+    """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
+
+    The body has `AddAt` in the place of the `Store`, anywhere. Instances that add to one entry do so
+    one after the other, in the order of the axes and loops; on a device in any order, by atomic
+    additions. ``number`` tells several scatters into one array apart. In an ``exclusive`` one no two
+    instances meet: each adds once, and the index tells the axes.
+    """
+
+    extents: tuple[Affine, ...]
+    number: int = 1
+    exclusive: bool = False
+
+    def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        return self.extents
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An array, one label per axis; a label that repeats reads a diagonal."""
+
+    array: str
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Fills ``array``, with axes for the labels ``output``, with something of two operands, times ``factor``."""
+
+    array: str
+    output: tuple[int, ...]
+    left: Operand
+    right: Operand
+    factor: int | Fraction | float = 1
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both of them."""
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction(Product):
+    """The entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
+
+    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Solve(Product):
+    """A contraction of the inverse of ``left``, a matrix, with ``right``.
+
+    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
+    The array of ``left`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
+    """
+
+    factored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CofactorTangent(Product):
+    """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
+
+    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
+    that has them in the other order is transposed.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Fills ``array``: zeros, to which ``factor*left*right`` is added at each point of the ``labels``.
+
+    A label runs from 0 up to its extent; indices are forms over labels and sizes. A product of matrices is one in
+    which each index is a label; here windows are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point
+    is inside of all three arrays.
+    """
+
+    output: Load
+    left: Load
+    right: Load
+    labels: tuple[tuple[str, Affine], ...]
+    factor: int | Fraction | float = 1
+
+    @property
+    def array(self) -> str:
+        """The array that is filled."""
+        return self.output.array
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Fills ``array`` with a function of one whole array.
+
+    ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
+    negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
+    ``options[0]`` times (1 or more) by the matrix. The axes
+    of the value are put into the order ``axes`` where that is not empty. "factors" are the triangular factors
+    of a matrix, with one row more, which says how the rows were exchanged: by Cholesky's method of a positive
+    definite matrix (``options[0]`` is 2), by the same method where it succeeds of a symmetric one (1), else as
+    LU. What several steps need of one matrix they take from there: ``operand`` holds the factors where
+    ``factored`` names the matrix itself.
+    """
+
+    array: str
+    function: str
+    operand: str
+    options: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
+    factor: int | Fraction | float = 1
+    factored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Kernels that run together: all of them at one value of ``axis``, then at the next.
+
+    Each fills its array at the first index ``axis``, and what it reads of the arrays before it stands there, too.
+    Those of ``totals`` are sums (or other reductions) over ``axis`` instead, which nothing in here reads. Of the
+    arrays ``rows``, which nothing else reads, only the entries at one value are kept: their shapes lack the first
+    axis. No two kernels have a name in common but ``axis``.
+    """
+
+    axis: str
+    extent: Affine
+    kernels: tuple[Kernel, ...]
+    totals: frozenset[str] = frozenset()
+    rows: tuple[Array, ...] = ()
+
+    @property
+    def array(self) -> str:
+        """The first array that is filled."""
+        return self.kernels[0].array
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """All arrays that are filled as a whole."""
+        rows = {array.name for array in self.rows}
+        return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
+
+
+Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a callable does. ``structure``: how its results are nested, as `codegen.run.results` writes it."""
+
+    arguments: tuple[Argument, ...]
+    outputs: tuple[Array, ...]
+    temporaries: tuple[Array, ...]
+    kernels: tuple[Step, ...]
+    sizes: tuple[Size, ...] = ()
+    granted: tuple[Check, ...] = ()
+    """What sizes are taken for: checked before anything is computed from them."""
+    checks: tuple[Check, ...] = ()
+    data_checks: tuple[DataCheck, ...] = ()
+    search: Callable[[Sequence[int]], Program] | None = field(default=None, compare=False)
+    """Builds the searches of the checks of data."""
+    structure: str = "."
+    notes: tuple[str, ...] = ()
+    """Why each temporary exists, for ``fn.plan``."""
+    copies: bool = True
+    """Whether a backend may keep copies of arrays."""
+    extents: tuple[Affine, ...] = ()
+    """The symbolic extents of all tensors in the expression: what is computed takes them for positive."""
+
+    @property
+    def nests(self) -> tuple[Kernel, ...]:
+        """The steps that are loop nests, and those that run together with others."""
+        found: list[Kernel] = []
+        for step in self.kernels:
+            found += step.kernels if isinstance(step, Fused) else [step] if isinstance(step, Kernel) else []
+        return tuple(found)
