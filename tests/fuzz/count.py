@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.ir.steps import multiplications
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Kernel,
+    Program,
+    Scatter,
+    Solve,
+    Step,
+)
 from sympy_tensordiff.codegen.ir.walk import array_shapes, bounds, statements
 from sympy_tensordiff.integer.affine import Affine
 
@@ -61,8 +70,30 @@ def _count_step(step: Step, shapes: dict[str, list[int]], values: dict[str, int]
     stores = 1
     for extent in shape:
         stores *= max(extent, 0)
-    iterations = _count_kernel(step, shape, values) if isinstance(step, Kernel) else multiplications(step, shapes)
+    iterations = _count_kernel(step, shape, values) if isinstance(step, Kernel) else _multiplications(step, shapes)
     return KernelCount(step.array, iterations, stores)
+
+
+def _multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
+    """About how many multiplications a library call makes, for arrays of these shapes."""
+    if isinstance(step, CofactorTangent):
+        return int(5 * shapes[step.left.array][0] ** 3)
+    if isinstance(step, Contraction | Solve):
+        lengths: dict[int, int] = {}
+        for op in step.operands[::-1]:  # the axes of factors are longer than those of their matrix
+            for label, length in zip(op.labels, shapes[op.array], strict=True):
+                lengths.setdefault(label, length)
+        total = prod(lengths.values())
+        if not isinstance(step, Solve) or step.factored:
+            return total
+        return total + prod(lengths[label] for label in step.left.labels) * lengths[step.left.labels[-1]] // 3
+    assert isinstance(step, Apply)
+    if step.function == "factors":
+        return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
+    return int(
+        prod(shapes[step.operand][:-2])
+        * shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1)
+    )
 
 
 def _count_kernel(kernel: Kernel, shape: list[int], values: dict[str, int]) -> int:

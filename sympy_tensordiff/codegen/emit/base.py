@@ -65,7 +65,7 @@ def start_text(reduction: Reduction) -> str:
 class ScalarPrinter(FormPrinter):
     """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
 
-    functions: ClassVar[dict[str, str]] = {}
+    functions: Mapping[str, str] = {}
     """Texts of the functions that are called, for ``max``, ``min``, ``sqrt`` and the elementary ones."""
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {

@@ -258,15 +258,18 @@ class _File:
         *body, last = lines
         return "\n".join([f"{head} {{", *body, *unused, last, "}"])
 
+    @property
+    def named(self) -> list[str]:
+        """The names of the parameters of the functions, but for ``scratch``."""
+        return [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
+
     def parameters(self) -> list[str]:
         """The parameters of the functions, declared."""
-        found = [a.name for a in self.program.arguments] + self.sizes + [a.name for a in self.program.outputs]
-        texts = [self.kinds[self.names(name)] for name in found]
+        texts = [self.kinds[self.names(name)] for name in self.named]
         return texts if self.options.allocate else [*texts, "real *restrict scratch"]
 
     def passed(self) -> list[str]:
-        found = [a.name for a in self.program.arguments] + self.sizes + [a.name for a in self.program.outputs]
-        return [*map(self.names, found), *(["scratch"] if not self.options.allocate else [])]
+        return [*map(self.names, self.named), *(["scratch"] if not self.options.allocate else [])]
 
     def unchecked(
         self,
@@ -298,8 +301,7 @@ class _File:
         if not any(found.has_code for _, found in steps):
             lines = [*lines[1:-1], f"{INDENT}return 0;"]
         head = f"int {name}_unchecked({', '.join(self.parameters())})"
-        names = [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
-        text = self.defined(head, lines, names)
+        text = self.defined(head, lines, self.named)
         if "scratch" not in "\n".join(lines):
             text = text.replace(f"\n{INDENT}return", f"\n{INDENT}(void)scratch;\n{INDENT}return")
         return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.c_products import MULTIPLIED
-from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.ir.programs import Apply, Solve
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.errors import NotInCError
@@ -286,28 +286,21 @@ class CallPrinter:
     def loops(self, axes: Sequence[tuple[str, Affine]], line: str, depth: int) -> None:
         """Append loops over axes around a line."""
         for name, extent in axes:
-            self.lines.append(INDENT * depth + self.head(name, extent))
+            self.lines.append(INDENT * depth + self.forms.loop(name, extent))
             depth += 1
         self.lines.append(INDENT * depth + line)
         for _ in axes:
             depth -= 1
             self.lines.append(INDENT * depth + "}")
 
-    def head(self, name: str, extent: Affine) -> str:
-        return f"for (ptrdiff_t {name} = 0; {name} < {self.forms.form(extent)}; {name}++) {{"
-
     def array(self, wish: str, shape: Sequence[Affine], depth: int) -> str:
         """An array in ``work``."""
         name = self.names.fresh(wish)
-        place = "".join(f" + {self.size(one)}" for one in self.entries)
+        place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"{INDENT * depth}real *{name} = {self.work}{place};")
         self.forms.shapes[name] = shape
         self.entries.append(list(shape))
         return name
-
-    def size(self, shape: Sequence[Affine]) -> str:
-        """The number of entries of an array as text."""
-        return "*".join(self.forms.form(form, UNARY) for form in shape) or "1"
 
     def entry(self, array: str, index: Sequence[str]) -> str:
         own = self.names(array)
@@ -320,7 +313,7 @@ class CallPrinter:
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
         head = list(zip(batch, self.batch, strict=True))
         for depth, (name, extent) in enumerate(head, 1):
-            self.lines.append(INDENT * depth + self.head(name, extent))
+            self.lines.append(INDENT * depth + self.forms.loop(name, extent))
         depth = len(head) + 1
         row, column = fresh("i"), fresh("j")
         if isinstance(step, Apply) and step.function == "factors":
@@ -384,7 +377,7 @@ class CallPrinter:
         axes = [(row, self.n), *axes]
         source = self.entry(step.right.array, [names[label] for label in step.right.labels])
         self.loops(axes, f"{own} = {source};", depth)
-        count = self.size([extent for _, extent in axes[1:]])
+        count = self.forms.entries([extent for _, extent in axes[1:]])
         call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
         self.lines.append(f"{INDENT * depth}{self.code} |= {call};")
         target = self.entry(step.array, [names[label] for label in step.output])

@@ -6,16 +6,16 @@ All arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, OR, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import EXTREMA, forms, scalars, statements
+from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.errors import NotInCError
@@ -69,6 +69,14 @@ class CForms(FormPrinter):
             text = one
         return text
 
+    def entries(self, shape: Iterable[Affine]) -> str:
+        """The number of entries of an array."""
+        return "*".join(self.form(extent, UNARY) for extent in shape) or "1"
+
+    def loop(self, name: str, extent: Affine) -> str:
+        """The head of a loop from 0 up to an extent."""
+        return f"for (ptrdiff_t {name} = 0; {name} < {self.form(extent)}; {name}++) {{"
+
     def data(self, entry: DataEntry) -> str:
         name = self.names(entry.tensor)
         return f"{name}[{self.flat(entry.tensor, entry.index)}]" if entry.index else name
@@ -115,6 +123,8 @@ class CPrinter(CForms, NestPrinter):
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
     }  # fmt: skip
+    of_integers = _INTEGERS
+    false = "0"
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
         NestPrinter.__init__(self, names, None, nest.bare)  # type: ignore[arg-type]
@@ -123,8 +133,8 @@ class CPrinter(CForms, NestPrinter):
         self.parallel = parallel
         self.powers: set[int] = set()
         ending = "f" * is_single
-        self.own = {name: text + ending for name, text in LIBRARY.items()} | OWN
-        self.own |= {"real": "(real)", "double": "(double)"}
+        self.functions = {name: text + ending for name, text in LIBRARY.items()} | OWN
+        self.functions |= {"real": "(real)", "double": "(double)"}
         self.arrays = {alloc.name: alloc for alloc in nest.arrays}
         self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
         self.stack = self.on_stack()
@@ -154,21 +164,11 @@ class CPrinter(CForms, NestPrinter):
     def negation(self, argument: Scalar) -> tuple[str, int]:
         return f"!{self.scalar(argument, UNARY)}", UNARY
 
-    def operation(self, node: Operation) -> tuple[str, int]:
-        if node in (INFINITY, FALSE):
-            return ("INFINITY" if node == INFINITY else "0"), ATOM
-        return super().operation(node)
-
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        if isinstance(function, External) or function not in self.own:
+        if isinstance(function, External) or function not in self.functions:
             name = function.name if isinstance(function, External) else function
             raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
-        text, *others = map(self.argument, arguments)
-        if function not in EXTREMA:
-            return f"{self.own[function]}({', '.join([text, *others])})"
-        for other in others:
-            text = f"{self.own[function]}({text}, {other})"
-        return text
+        return ScalarPrinter.call(self, function, arguments)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
         text, own = super().power(base, exponent)
@@ -253,20 +253,6 @@ class CPrinter(CForms, NestPrinter):
         if step < 0:
             return f"for (ptrdiff_t {own} = {stop} - 1; {own} >= {low}; {own} -= {-step})"
         return f"for (ptrdiff_t {own} = {low}; {own} < {stop}; {own}{'++' if step == 1 else f' += {step}'})"
-
-    def set_text(self, statement: Set) -> str:
-        """A value that is set, or one more value of a reduction."""
-        target, reduction, value = statement.target, statement.reduction, statement.value
-        own = self.name(target.name) if isinstance(target, Name) else self.load(target)
-        text = self.integer_text(value) if isinstance(value, Ends) else self.scalar(value)
-        if reduction in EXTREMA:
-            function = _INTEGERS[reduction] if isinstance(value, Ends) else self.own[reduction]
-            return f"{own} = {function}({own}, {text})"
-        return f"{own} { ({'sum': '+', 'prod': '*', 'any': '|'}.get(reduction, '')) }= {text}"
-
-    def integer_text(self, ends: Ends) -> str:
-        """An integer."""
-        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
 
 def alloc_size(alloc: Alloc) -> int | None:

@@ -186,8 +186,7 @@ class ProductPrinter:
     def size(self) -> str:
         """The entries of the memory that the blocks need."""
         terms, columns = (
-            "*".join(self.forms.form(extent, UNARY) for _, extent in self.groups[group]) or "1"
-            for group in ("terms", "columns")
+            self.forms.entries(extent for _, extent in self.groups[group]) for group in ("terms", "columns")
         )
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
@@ -199,7 +198,7 @@ class ProductPrinter:
     def printed(self) -> list[str]:
         """The lines."""
         out = self.views[0]
-        count = "*".join(self.forms.form(extent, UNARY) for extent in self.shapes[out.array]) or "1"
+        count = self.forms.entries(self.shapes[out.array])
         index = self.names.fresh("n")
         lines = [f"for (ptrdiff_t {index} = 0; {index} < {count}; {index}++) {{"]
         lines += [f"{INDENT}{self.names(out.array)}[{index}] = 0;", "}"]
@@ -212,9 +211,7 @@ class ProductPrinter:
             passed.append(f"{max(1, len(own))}, {name}")
         depth = 0
         for name, extent in self.groups["loops"]:
-            own_name = self.names(name)
-            head = f"for (ptrdiff_t {own_name} = 0; {own_name} < {self.forms.form(extent)}; {own_name}++) {{"
-            lines.append(INDENT * depth + head)
+            lines.append(INDENT * depth + self.forms.loop(self.names(name), extent))
             depth += 1
         starts = ", ".join(map(self.start, self.views))
         lines.append(f"{INDENT * depth}multiplied({starts}, {self.factor}, {', '.join(passed)}, {self.work});")

@@ -77,7 +77,7 @@ class StepPrinter:
             return self.function(step, product.printed(), local, {product.work: product.size()})
         printer = CallPrinter(step, local, shapes, factor)
         lines = [f"{INDENT}int {printer.code} = 0;", *printer.printed(), f"{INDENT}return {printer.code};"]
-        size = " + ".join(printer.size(shape) for shape in printer.entries)
+        size = " + ".join(printer.forms.entries(shape) for shape in printer.entries)
         found = self.function(step, lines, local, {printer.work: size} if size else None)
         found.has_code = True
         return found

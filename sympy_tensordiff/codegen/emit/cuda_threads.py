@@ -24,7 +24,7 @@ class CudaPrinter(NestPrinter):
     the compiler finds out on its own by how much each of them grows.
     """
 
-    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"}
+    functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil"}
 
     def __init__(self, names: Names, kernel: Kernel, shapes: Shapes) -> None:
         super().__init__(names.copy(), kernel, frozenset())

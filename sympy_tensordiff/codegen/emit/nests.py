@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
@@ -21,7 +21,7 @@ WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "s
 class NestPrinter(ScalarPrinter):
     """Nests of `Loop`, `If` and `Set` as Python loops."""
 
-    functions: ClassVar[dict[str, str]] = {
+    functions: Mapping[str, str] = {
         "max": "maximum", "min": "minimum", "abs": "abs", "sign": "sign", "heaviside": "heaviside",
         "exp": "math.exp", "log": "math.log", "sqrt": "math.sqrt", "sin": "math.sin", "cos": "math.cos",
         "tan": "math.tan", "arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan",
@@ -32,6 +32,11 @@ class NestPrinter(ScalarPrinter):
         "sigmoid": "sigmoid", "softplus": "softplus",
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
+
+    of_integers: ClassVar[Mapping[str, str]] = {"max": "max", "min": "min"}
+    """The texts of the functions of integers."""
+
+    false: ClassVar[str] = "False"
 
     def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
         super().__init__(names)
@@ -78,17 +83,15 @@ class NestPrinter(ScalarPrinter):
 
     def set_text(self, statement: Set) -> str:
         """A value that is set, or one more value of a reduction."""
-        target, reduction = statement.target, statement.reduction
+        target, reduction, value = statement.target, statement.reduction, statement.value
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
-        is_integer = isinstance(statement.value, Ends)
-        value = (
-            self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.scalar(statement.value)
-        )
+        text = self.integer_text(value) if isinstance(value, Ends) else self.scalar(value)
         if reduction in EXTREMA:
-            return f"{own} = {reduction if is_integer else self.functions[reduction]}({own}, {value})"
+            functions = self.of_integers if isinstance(value, Ends) else self.functions
+            return f"{own} = {functions[reduction]}({own}, {text})"
         # With "or", LLVM would see a branch.
         operator = {"any": "|", "sum": "+", "prod": "*"}.get(reduction, "")
-        return f"{own} {operator}= {value}"
+        return f"{own} {operator}= {text}"
 
     def integer_text(self, ends: Ends) -> str:
         """An integer."""
@@ -96,5 +99,5 @@ class NestPrinter(ScalarPrinter):
 
     def operation(self, node: Operation) -> tuple[str, int]:
         if node == INFINITY:
-            return "real(math.inf)", ATOM
-        return ("False", ATOM) if node == FALSE else super().operation(node)
+            return self.constant("math.inf"), ATOM
+        return (self.false, ATOM) if node == FALSE else super().operation(node)

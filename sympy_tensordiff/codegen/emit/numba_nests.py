@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.driver import call_text, passed_names, task_text, without_unused_real
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
-from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Ends, If, Loop, Set, Statement, Store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Scatter, Step
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.rows import STRIP, row_plan, runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
 
 
-def integer_form(value: Scalar) -> Affine | None:
-    """A value as an integer form; None where it is none.
-
-    >>> k = Affine.variable("k")
-    >>> print(integer_form(Operation("add", (IndexValue(k), Number(-1)))))
-    k - 1
-    """
-    if isinstance(value, IndexValue):
-        return value.form
-    if isinstance(value, Number) and isinstance(value.value, int):
-        return Affine.of(value.value)
-    if not isinstance(value, Operation) or value.function not in ("add", "neg"):
-        return None
-    total = Affine()
-    for part in map(integer_form, value.arguments):
-        if part is None:
-            return None
-        total += part
-    return total if value.function == "add" else total * -1
-
-
 class NumbaPrinter(NestPrinter):
     """Nests of `Loop`, `If`, `Set` and `Alloc`."""
 
-    functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
-    functions |= {"real": "real", "double": "np.float64"}
+    functions: Mapping[str, str] = {
+        **NestPrinter.functions, **{name: name for name in FUNCTIONS}, "floor": "np.floor", "ceil": "np.ceil",
+        "real": "real", "double": "np.float64",
+    }  # fmt: skip
 
     def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
         super().__init__(names, kernel, bare)

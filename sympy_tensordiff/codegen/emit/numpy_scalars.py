@@ -52,7 +52,7 @@ class Home(NamedTuple):
 class VectorPrinter(ScalarPrinter):
     """Scalar expressions over the current ``lanes``."""
 
-    functions: ClassVar[dict[str, str]] = {
+    functions: Mapping[str, str] = {
         "max": "np.maximum", "min": "np.minimum", "erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "lgamma",
         "sigmoid": "sigmoid", "softplus": "softplus",
     } | {

@@ -186,17 +186,22 @@ def _comparison(row: Row) -> Scalar:
 
 
 def integer_form(node: Scalar) -> Affine | None:
-    """The integer that ``node`` is without rounding, None for any other scalar."""
+    """The integer that ``node`` is without rounding, None for any other scalar.
+
+    >>> k = Affine.variable("k")
+    >>> print(integer_form(Operation("add", (Operation("neg", (IndexValue(k),)), Number(-1)))))
+    -k - 1
+    """
     if isinstance(node, IndexValue):
         return node.form
     if isinstance(node, Number) and isinstance(node.value, int):
         return Affine.of(node.value)
-    if isinstance(node, Operation) and node.function in ("add", "mul"):
+    if isinstance(node, Operation) and node.function in ("add", "mul", "neg"):
         found = [form for argument in node.arguments if (form := integer_form(argument)) is not None]
         if len(found) < len(node.arguments):
             return None
-        if node.function == "add":
-            return sum(found, Affine())
+        if node.function != "mul":
+            return sum(found, Affine()) * (1 if node.function == "add" else -1)
         # A product of more may be greater than any integer of the machine.
         return times(*found) if sum(not form.is_constant for form in found) <= 2 else None
     return None

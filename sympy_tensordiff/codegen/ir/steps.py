@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 
 from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, Loop, Statement, Store
@@ -51,28 +50,6 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
             shape = (*shape[:-2], shape[-1], shape[-1])
         found.update(zip(operand.labels, shape, strict=True))
     return found
-
-
-def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
-    """About how many multiplications a library call makes, for arrays of these shapes."""
-    if isinstance(step, CofactorTangent):
-        return int(5 * shapes[step.left.array][0] ** 3)
-    if isinstance(step, Contraction | Solve):
-        lengths: dict[int, int] = {}
-        for op in step.operands[::-1]:  # the axes of factors are longer than those of their matrix
-            for label, length in zip(op.labels, shapes[op.array], strict=True):
-                lengths.setdefault(label, length)
-        total = prod(lengths.values())
-        if not isinstance(step, Solve) or step.factored:
-            return total
-        return total + prod(lengths[label] for label in step.left.labels) * lengths[step.left.labels[-1]] // 3
-    assert isinstance(step, Apply)
-    if step.function == "factors":
-        return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
-    return int(
-        prod(shapes[step.operand][:-2])
-        * shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1)
-    )
 
 
 def describe(step: Step, shapes: Shapes) -> str:

@@ -280,43 +280,37 @@ class Lowering(Matrices):
         for name, body in zip(names, bodies, strict=True):
             self._count_uses(body)
             block.statements.append(Accumulator(name, op))
-        blocks = [block]
-        for n, v in enumerate(variables):
+        for v in variables:
             self.names[v] = self._local(self.graph.names[v])
-            inner = frozenset(variables[n + 1 :])
-            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
-            counts = uses(*bodies) if n == 0 else None
-            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
+        blocks = _blocks(variables, rows, block)
+        blocks[1].uses = uses(*bodies)
         # Rows that bound no loop, as equations with data do not, are tested inside of all.
         tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
         innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
         added = []
         for name, body in zip(names, bodies, strict=True):
             added.append(Add(name, (yield self.value(body, innermost)), op))
-        statements: tuple[loops.Statement, ...] = (*innermost.statements, *added)
-        if tests:
-            statements = (*blocks[-1].statements, If(self.rows(tests), statements))
-        for n in reversed(range(len(variables))):
-            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
-            loop = Loop(self.names[variables[n]], lows, highs, statements)
-            statements = (*(blocks[n].statements if n else ()), loop)
-        block.statements.extend(statements)
+        inside = [If(self.rows(tests), (*innermost.statements, *added))] if tests else added
+        block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
-        blocks = [block]
-        for n, v in enumerate(variables):
-            inner = frozenset(variables[n + 1 :])
-            own = [row for row in part.rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
-            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1]))
+        blocks = _blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
         added = AddAt(tuple(self.form(form) for form in part.index), value)
         statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
         if part.conditions:
             statements = (If(self.rows(part.conditions), statements),)
+        return self._nest(variables, part.rows, blocks, statements)
+
+    def _nest(
+        self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
+    ) -> tuple[loops.Statement, ...]:
+        """Loops over variables, with what their blocks compute, around statements."""
+        statements = tuple(inside)
         for n in reversed(range(len(variables))):
-            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), part.rows)
+            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
             body = (*blocks[n + 1].statements, *statements)
             statements = (Loop(self.names[variables[n]], lows, highs, body),)
         return statements
@@ -392,3 +386,13 @@ class Lowering(Matrices):
 def _is_diagonal(node: Node) -> bool:
     """Whether ``node`` is 0 but where indices agree: what it guards is worth an array, not the zeros around it."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
+
+
+def _blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
+    """A block, and those of loops over variables inside of it."""
+    found = [block]
+    for n, v in enumerate(variables):
+        inner = frozenset(variables[n + 1 :])
+        own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+        found.append(Block(found[-1].context.inside([v], own), frozenset([v]), found[-1]))
+    return found

@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Bound, If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Operation
-from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, multiplications
+from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
 
 PARALLEL_WORK = 10_000_000
@@ -154,12 +154,10 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             work *= length
             values[axis] = length // 2
         found[function_name(kernel)] = work * _block(kernel.body, values)
-    lengths = {name: [max(extent.evaluate(values), 0) for extent in shape] for name, shape in shapes.items()}
     for step in program.kernels:
-        if isinstance(step, Contraction):
-            found[function_name(step)] = multiplications(step, lengths) // LIBRARY_SPEED
-        elif isinstance(step, Correlation):
-            points = prod(max(extent.evaluate(values), 0) for _, extent in step.labels)
+        if isinstance(step, Contraction | Correlation):
+            lengths = (extents(step, shapes) if isinstance(step, Contraction) else dict(step.labels)).values()
+            points = prod(max(extent.evaluate(values), 0) for extent in lengths)
             found[function_name(step)] = points // LIBRARY_SPEED
     return found
 

@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     all_names,
     array_shapes,
     filled,
+    outer_names,
     own_names,
     parts,
     rewrite,
@@ -50,9 +51,7 @@ def split_deep(program: Program) -> Program:
     """
     if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in values(kernel.body)):
         return program
-    shapes = array_shapes(program)
-    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
-    taken |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    taken = outer_names(program)
     kernels = [_Splitter(step, taken).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
     return with_masks(replace(program, kernels=tuple(kernels)))
 
