@@ -283,21 +283,15 @@ class CallPrinter:
         self.entries: list[list[Affine]] = []
         """The shapes of the arrays in ``work``."""
 
-    def loops(self, axes: Sequence[tuple[str, Affine]], line: str, depth: int) -> None:
+    def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
         """Append loops over axes around a line."""
-        for name, extent in axes:
-            self.lines.append(INDENT * depth + self.forms.loop(name, extent))
-            depth += 1
-        self.lines.append(INDENT * depth + line)
-        for _ in axes:
-            depth -= 1
-            self.lines.append(INDENT * depth + "}")
+        self.lines += self.forms.loops(axes, [line])
 
-    def array(self, wish: str, shape: Sequence[Affine], depth: int) -> str:
+    def array(self, wish: str, shape: Sequence[Affine]) -> str:
         """An array in ``work``."""
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
-        self.lines.append(f"{INDENT * depth}real *{name} = {self.work}{place};")
+        self.lines.append(f"real *{name} = {self.work}{place};")
         self.forms.shapes[name] = shape
         self.entries.append(list(shape))
         return name
@@ -312,59 +306,54 @@ class CallPrinter:
         fresh = self.names.fresh
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
         head = list(zip(batch, self.batch, strict=True))
-        for depth, (name, extent) in enumerate(head, 1):
-            self.lines.append(INDENT * depth + self.forms.loop(name, extent))
-        depth = len(head) + 1
         row, column = fresh("i"), fresh("j")
         if isinstance(step, Apply) and step.function == "factors":
-            self.factors(step, batch, row, column, depth)
+            self.factors(step, batch, row, column)
         else:
             if step.factored:
                 factors = fresh("factors")
                 self.forms.shapes[factors] = (n + 1, n)
                 place = self.forms.flat(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
-                self.lines.append(f"{INDENT * depth}const real *{factors} = {self.names(self.operand)} + {place};")
+                self.lines.append(f"const real *{factors} = {self.names(self.operand)} + {place};")
             else:
-                factors = self.array("factors", (n + 1, n), depth)
+                factors = self.array("factors", (n + 1, n))
                 source = self.entry(self.operand, [*batch, row, column])
-                self.loops([(row, n), (column, n)], f"{self.entry(factors, [row, column])} = {source};", depth)
-                self.lines.append(f"{INDENT * depth}factorized({factors}, {self.forms.form(n)}, 0);")
+                self.loops([(row, n), (column, n)], f"{self.entry(factors, [row, column])} = {source};")
+                self.lines.append(f"factorized({factors}, {self.forms.form(n)}, 0);")
             if isinstance(step, Solve):
-                self.solve(step, factors, batch, depth)
+                self.solve(step, factors, batch)
             else:
-                self.apply(step, factors, batch, row, column, depth)
-        for level in range(len(head), 0, -1):
-            self.lines.append(INDENT * level + "}")
-        return self.lines
+                self.apply(step, factors, batch, row, column)
+        return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
-    def factors(self, step: Apply, batch: list[str], row: str, column: str, depth: int) -> None:
+    def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
-        self.loops([(row, self.n), (column, self.n)], f"{target} = {source};", depth)
+        self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
         place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
         call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
-        self.lines.append(f"{INDENT * depth}{self.code} |= {call};")
+        self.lines.append(f"{self.code} |= {call};")
 
-    def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str, depth: int) -> None:
+    def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
         n = self.forms.form(self.n)
         if step.function in KINDS:
             text = f"determinant({factors}, {n}, {KINDS[step.function]})"
-            self.lines.append(f"{INDENT * depth}{self.entry(step.array, index)} = {self.factor}{text};")
+            self.lines.append(f"{self.entry(step.array, index)} = {self.factor}{text};")
             return
         if step.function != "inv":
             raise NotInCError(
                 f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative, which "
                 "holds at singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
             )
-        columns = self.array("columns", (self.n, self.n), depth)
+        columns = self.array("columns", (self.n, self.n))
         axes = [(row, self.n), (column, self.n)]
-        self.loops(axes, f"{self.entry(columns, [row, column])} = {row} == {column};", depth)
-        self.lines.append(f"{INDENT * depth}{self.code} |= solved({factors}, {columns}, {n}, {n}, 0);")
-        self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};", depth)
+        self.loops(axes, f"{self.entry(columns, [row, column])} = {row} == {column};")
+        self.lines.append(f"{self.code} |= solved({factors}, {columns}, {n}, {n}, 0);")
+        self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};")
 
-    def solve(self, step: Solve, factors: str, batch: list[str], depth: int) -> None:
+    def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))
@@ -372,13 +361,13 @@ class CallPrinter:
         rest = [label for label in step.output if label != free and label not in labels]
         axes = [(names.setdefault(label, self.names.fresh(f"k{n}")), extents[label]) for n, label in enumerate(rest)]
         names[summed] = names[free] = row = self.names.fresh("k")
-        columns = self.array("columns", (self.n, *(extent for _, extent in axes)), depth)
+        columns = self.array("columns", (self.n, *(extent for _, extent in axes)))
         own = self.entry(columns, [row, *(name for name, _ in axes)])
         axes = [(row, self.n), *axes]
         source = self.entry(step.right.array, [names[label] for label in step.right.labels])
-        self.loops(axes, f"{own} = {source};", depth)
+        self.loops(axes, f"{own} = {source};")
         count = self.forms.entries([extent for _, extent in axes[1:]])
         call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
-        self.lines.append(f"{INDENT * depth}{self.code} |= {call};")
+        self.lines.append(f"{self.code} |= {call};")
         target = self.entry(step.array, [names[label] for label in step.output])
-        self.loops(axes, f"{target} = {self.factor}{own};", depth)
+        self.loops(axes, f"{target} = {self.factor}{own};")

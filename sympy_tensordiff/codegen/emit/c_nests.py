@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, OR, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, INDENT, OR, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
@@ -73,9 +73,12 @@ class CForms(FormPrinter):
         """The number of entries of an array."""
         return "*".join(self.form(extent, UNARY) for extent in shape) or "1"
 
-    def loop(self, name: str, extent: Affine) -> str:
-        """The head of a loop from 0 up to an extent."""
-        return f"for (ptrdiff_t {name} = 0; {name} < {self.form(extent)}; {name}++) {{"
+    def loops(self, axes: Sequence[tuple[str, Affine]], lines: Sequence[str]) -> list[str]:
+        """Lines, in loops over axes with these names and extents."""
+        for name, extent in reversed(axes):
+            head = f"for (ptrdiff_t {name} = 0; {name} < {self.form(extent)}; {name}++) {{"
+            lines = [head, *(INDENT + line for line in lines), "}"]
+        return list(lines)
 
     def data(self, entry: DataEntry) -> str:
         name = self.names(entry.tensor)

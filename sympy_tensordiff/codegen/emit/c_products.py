@@ -209,11 +209,7 @@ class ProductPrinter:
             table = ", ".join(f"{{{', '.join(row)}}}" for row in own or [("1", "0", "0")])
             lines.append(f"const ptrdiff_t {name}[][3] = {{{table}}};")
             passed.append(f"{max(1, len(own))}, {name}")
-        depth = 0
-        for name, extent in self.groups["loops"]:
-            lines.append(INDENT * depth + self.forms.loop(self.names(name), extent))
-            depth += 1
+        axes = [(self.names(name), extent) for name, extent in self.groups["loops"]]
         starts = ", ".join(map(self.start, self.views))
-        lines.append(f"{INDENT * depth}multiplied({starts}, {self.factor}, {', '.join(passed)}, {self.work});")
-        lines += [INDENT * level + "}" for level in range(depth - 1, -1, -1)]
+        lines += self.forms.loops(axes, [f"multiplied({starts}, {self.factor}, {', '.join(passed)}, {self.work});"])
         return [INDENT + line for line in lines]

@@ -231,13 +231,7 @@ class _Printer:
         self.target = names(step.array)
         self.names = names
         self.given = {a.name: a.label for a in program.arguments}
-        self.lengths: dict[int, str] = {}
-        if not isinstance(step, Apply):
-            for operand in step.operands:
-                is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
-                for axis, label in enumerate(operand.labels):
-                    axis += is_factorized and axis == len(operand.labels) - 2  # factors have a row more
-                    self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+        self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def title(self, array: str) -> str:
         """A matrix as an error message calls it, as a literal: what a user wrote is no code."""
@@ -336,6 +330,17 @@ class _Printer:
             return text
         labels = [*both, *(label for group in groups for label in group)]
         return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
+
+
+def lengths(step: Product, names: Names) -> dict[int, str]:
+    """The length of each label, as text."""
+    found: dict[int, str] = {}
+    for operand in step.operands:
+        is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
+        for axis, label in enumerate(operand.labels):
+            axis += is_factorized and axis == len(operand.labels) - 2  # factors have a row more
+            found.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+    return found
 
 
 def entries_text(names: Names, operand: Operand) -> str:

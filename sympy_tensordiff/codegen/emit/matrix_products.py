@@ -19,7 +19,7 @@ from math import prod
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
-from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text
+from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
 from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.codegen.ir.walk import function_name
@@ -155,10 +155,7 @@ class _Printer:
         self.head = f"def {function_name(step)}{call_text(step, names)}:"
         self.target = names(step.array)
         self.lines: list[str] = []
-        self.lengths: dict[int, str] = {}
-        for operand in step.operands:
-            for axis, label in enumerate(operand.labels):
-                self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+        self.lengths = lengths(step, names)
 
     def print(self) -> str:
         """The text of the function."""

@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.rows import shape_rows
 
 _MOST = 4
 """A sum with zeros runs over no more than so many times the values that count."""
@@ -111,8 +112,7 @@ def _padded(
     """A read, which is inside exactly where the bounds hold, of the array with zeros around it."""
     values, prover, lanes = additions.values, additions.values.prover, inner.lanes
     shape = values.shapes[load.array]
-    inside = [Row("ge", form) for form in load.index]
-    inside += [Row("ge", extent - form - 1) for form, extent in zip(load.index, shape, strict=True)]
+    inside = shape_rows(load.index, shape)
     if not all(prover.proves(row, (*inner.context, *inside)) for row in rows):
         return None
     limits: list[Row] = []

@@ -16,6 +16,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import factors_in, times
+from sympy_tensordiff.integer.rows import ranges, shape_rows
 
 Rows = tuple[Row, ...]
 Shapes = Mapping[str, tuple[Affine, ...]]
@@ -50,10 +51,7 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
         for size in program.sizes
         if len(size.lows or size.highs) == 1
     )
-    total = 1
-    for choice in choices:
-        total *= len(choice)
-    if total > _MOST_CASES:
+    if math.prod(map(len, choices)) > _MOST_CASES:
         return (fixed,)
     return tuple((*fixed, *chosen) for chosen in product(*choices))
 
@@ -75,10 +73,8 @@ class Prover:
 
     def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from ``context``."""
-        wanted = []
-        for axis, (form, extent) in enumerate(zip(load.index, shape, strict=True)):
-            wanted += [(axis, Row("ge", form)), (axis, Row("ge", extent - form - 1))]
-        return [(axis, row) for axis, row in wanted if not self.proves(row, context)]
+        rows = shape_rows(load.index, shape)
+        return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
 
 # ---------------------------------------------------------------------------- contexts
@@ -86,10 +82,7 @@ class Prover:
 
 def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
     """The rows that the axes of a kernel fulfil."""
-    rows = []
-    for axis, extent in zip(kernel.axes, kernel.box(shapes), strict=True):
-        rows += [Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1)]
-    return tuple(rows)
+    return ranges(kernel.axes, kernel.box(shapes))
 
 
 def loop_rows(loop: Loop) -> Rows:

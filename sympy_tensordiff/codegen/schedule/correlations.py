@@ -20,7 +20,9 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents, not_compiled
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import ranges
+from sympy_tensordiff.integer.smith import solve
 
 Forms = dict[str, Affine]
 
@@ -139,7 +141,7 @@ class _Finder:
             return None
         # Whatever the labels are, the kernel adds their entry up: that it reads no others has been verified.
         rows = [row for loop in loops for row in loop_rows(loop)]
-        box = _box(labels)
+        box = ranges(list(dict(labels)), list(dict(labels).values()))
         if not all(
             self.prover.proves(row.substitute(values), box) for row in (*axis_rows(kernel, self.prover.shapes), *rows)
         ):
@@ -182,35 +184,23 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
     """The variables of a read as forms of the labels that stand for its indices, if these determine each other."""
-    values: Forms = {}
-    waiting = list(zip(load.index, labels, strict=True))
-    while waiting:
-        left = []
-        for form, label in waiting:
-            known = form.substitute(values)
-            unknown = [v for v in variables if v not in values and v in known.atoms()]
-            if len(unknown) > 1:
-                left.append((form, label))
-                continue
-            if not unknown or abs(known.coefficient(unknown[0])) != 1 or unknown[0] in known.hidden():
-                return None
-            sign = known.coefficient(unknown[0])
-            values[unknown[0]] = sign * (label - (known - sign * Affine.variable(unknown[0])))
-        if len(left) == len(waiting):
-            return None
-        waiting = left
-    return values if len(values) == len(variables) else None
-
-
-def _box(labels: Sequence[tuple[str, Affine]]) -> list[Row]:
-    """The rows that labels fulfil."""
-    variables = [(Affine.variable(label), extent) for label, extent in labels]
-    return [row for v, extent in variables for row in (Row("ge", v), Row("ge", extent - v - 1))]
+    matrix = [[form.coefficient(v) for v in variables] for form in load.index]
+    found = solve(matrix, len(variables))
+    is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)
+    if is_rounded or found.congruences or found.equations or found.kernel:
+        return None
+    at_zero = dict.fromkeys(variables, Affine())
+    right = [label - form.substitute(at_zero) for label, form in zip(labels, load.index, strict=True)]
+    values = dict(at_zero)
+    for term in found.particular:
+        total = sum((entry * form for entry, form in zip(term.row, right, strict=True)), Affine())
+        values = {v: value + entry * total for (v, value), entry in zip(values.items(), term.column, strict=True)}
+    return values
 
 
 def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise `VerificationError` where a step would read or write outside of an array."""
-    box = _box(step.labels)
+    box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
     for view in (step.output, step.left, step.right):
         for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
             raise VerificationError(
