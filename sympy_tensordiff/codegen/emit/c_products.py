@@ -11,7 +11,7 @@ from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.steps import Shapes, extents
+from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import slope
 
@@ -149,16 +149,8 @@ class ProductPrinter:
         self.shapes = shapes
         self.factor = factor or "1"
         self.work = names.fresh("work")
-        self.labels: list[tuple[str, Affine]]
-        if isinstance(step, Correlation):
-            self.views = [step.output, step.left, step.right]
-            self.labels = list(step.labels)
-        else:
-            known = extents(step, shapes)
-            letters = {label: names.fresh(f"i{label}") for label in sorted(known)}
-            self.labels = [(letters[label], extent) for label, extent in sorted(known.items())]
-            parts = ((step.array, step.output), *((o.array, o.labels) for o in (step.left, step.right)))
-            self.views = [Load(name, tuple([Affine.variable(letters[a]) for a in axes])) for name, axes in parts]
+        found = step if isinstance(step, Correlation) else in_views(step, shapes, names.fresh)
+        self.views, self.labels = found.views, found.labels
         self.steps = [{name: self.step(view, name) for name, _ in self.labels} for view in self.views]
         wanted: dict[tuple[int, ...], str] = {(0, 1): "rows", (0, 2): "columns", (1, 2): "terms"}
         self.groups: dict[str, list[tuple[str, Affine]]] = {group: [] for group in (*wanted.values(), "loops")}

@@ -82,8 +82,7 @@ class _Printer:
         """The function that copies an operand and calls the one of a task for all of them."""
         right = self.names(self.tiles.right.array)
         self.line(0, f"def {function_name(self.step)}{call_text(self.step, self.names)}:")
-        views = (self.step.output, self.step.left, self.step.right)
-        target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in views)
+        target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in self.step.views)
         self.line(1, f'"""Add {left}*{other} to {target}."""')
         counts = "prange" if self.is_parallel else "range"
         lanes = self.names.fresh("lanes")

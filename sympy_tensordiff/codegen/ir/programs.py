@@ -202,6 +202,11 @@ class Correlation:
         """The array that is filled."""
         return self.output.array
 
+    @property
+    def views(self) -> tuple[Load, Load, Load]:
+        """What is filled, and both operands."""
+        return self.output, self.left, self.right
+
 
 @dataclass(frozen=True, slots=True)
 class Apply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.identifiers import unique
@@ -52,6 +52,16 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     return found
 
 
+def in_views(step: Contraction, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
+    """A product of matrices as one of arrays with index forms, each of which is a label."""
+    known = dict(sorted(extents(step, shapes).items()))
+    names = {label: fresh(f"i{label}") for label in known}
+    parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))
+    output, left, right = (Load(array, tuple([Affine.variable(names[n]) for n in axes])) for array, axes in parts)
+    labels = tuple([(names[label], extent) for label, extent in known.items()])
+    return Correlation(output, left, right, labels, step.factor)
+
+
 def describe(step: Step, shapes: Shapes) -> str:
     """What a library call computes, in a line of ``.plan``."""
     if isinstance(step, Apply) and step.function == "factors":
@@ -65,8 +75,7 @@ def describe(step: Step, shapes: Shapes) -> str:
         return f"fill {step.array} = {_times(step)}{step.function}({operand}{options}){axes}"
     assert not isinstance(step, Kernel | Fused)
     if isinstance(step, Correlation):
-        views = (step.output, step.left, step.right)
-        target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in views)
+        target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in step.views)
         work = "*".join(_factor(extent) for _, extent in step.labels)
         return f"fill {step.array}: to {target} add {_times(step)}{'*'.join(factors)}: {work} products"
     known = extents(step, shapes)

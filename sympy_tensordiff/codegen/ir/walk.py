@@ -241,9 +241,8 @@ def uses(kernel: Step) -> Uses:
     if isinstance(kernel, Product):
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
     if isinstance(kernel, Correlation):
-        own = {label for label, _ in kernel.labels}
-        used = [*kernel.output.index, *kernel.left.index, *kernel.right.index, *(extent for _, extent in kernel.labels)]
-        integers = sorted({name for form in used for name in form.atoms()} - own)
+        used = [form for view in kernel.views for form in view.index] + [extent for _, extent in kernel.labels]
+        integers = sorted({name for form in used for name in form.atoms()} - dict(kernel.labels).keys())
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
@@ -281,13 +280,9 @@ def _uses_together(step: Fused) -> Uses:
 
 def own_names(kernel: Kernel) -> list[str]:
     """The names of the axes, loops and scalars of a kernel."""
-    found = list(kernel.axes)
-    for statement in statements(kernel.body):
-        if isinstance(statement, Loop):
-            found.append(statement.variable)
-        elif isinstance(statement, Let | Accumulator):
-            found.append(statement.name)
-    return list(dict.fromkeys(found))
+    inside = [s for s in statements(kernel.body) if isinstance(s, Loop | Let | Accumulator)]
+    names = [s.variable if isinstance(s, Loop) else s.name for s in inside]
+    return list(dict.fromkeys([*kernel.axes, *names]))
 
 
 def operations(program: Program) -> frozenset[str | External]:

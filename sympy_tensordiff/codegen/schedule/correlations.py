@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Loop, Store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
-from sympy_tensordiff.codegen.ir.steps import Shapes, extents, not_compiled
+from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -67,36 +67,34 @@ class _Finder:
 
     def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
         """What takes the place of a product of matrices, the steps that go, and the last one of all."""
-        lengths = extents(step, self.prover.shapes)
-        names: dict[int, str] = {}
-        for label in lengths:
-            names[label] = unique(f"i{label}", self.taken, names.values())
-        labels = tuple([(names[label], extent) for label, extent in lengths.items()])
+        names: list[str] = []
+
+        def fresh(wish: str) -> str:
+            names.append(unique(wish, self.taken, names))
+            return names[-1]
+
+        plain = in_views(step, self.prover.shapes, fresh)
         gone: list[Step] = []
         views = []
-        for operand in step.operands:
-            forms = [Affine.variable(names[label]) for label in operand.labels]
-            copy = self.copied(operand.array, step)
-            view = Load(operand.array, tuple(forms))
+        for view in (plain.left, plain.right):
+            copy = self.copied(view.array, step)
             if copy is not None:
                 kernel, load = copy
-                index = dict(zip(kernel.axes, forms, strict=True))
+                index = dict(zip(kernel.axes, view.index, strict=True))
                 view = Load(load.array, tuple([form.substitute(index) for form in load.index]))
                 gone.append(kernel)
             views.append(view)
-        output = Load(step.array, tuple([Affine.variable(names[label]) for label in step.output]))
+        output = plain.output
         last: Step = step
-        windows = self.windows(step, output, labels)
+        windows = self.windows(step, output, plain.labels)
         if windows is not None:
             output, last, others = windows
             gone += [step, *others]
-        if not any(form.constant or len(form.terms) > 1 for view in (output, *views) for form in view.index):
+        found = replace(plain, output=output, left=views[0], right=views[1])
+        forms = [form for view in found.views for form in view.index]
+        if not any(form.constant or len(form.terms) > 1 for form in forms) or any(form.hidden() for form in forms):
             return None
-        found = Correlation(output, views[0], views[1], labels, step.factor)
-        if (
-            any(form.hidden() for view in (output, *views) for form in view.index)
-            or tiling(found, self.prover.shapes) is None
-        ):
+        if tiling(found, self.prover.shapes) is None:
             return None
         kept = [self.prover.shapes[part.array] for part in gone if part.array in self.temporaries]
         if not spares_copies(found, kept):
@@ -201,7 +199,7 @@ def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> F
 def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise `VerificationError` where a step would read or write outside of an array."""
     box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
-    for view in (step.output, step.left, step.right):
+    for view in step.views:
         for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
             raise VerificationError(
                 f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
