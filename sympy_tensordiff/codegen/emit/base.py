@@ -62,6 +62,11 @@ def start_text(reduction: Reduction) -> str:
     return str(value) if math.isfinite(value) else "math.inf" if value > 0 else "-math.inf"
 
 
+def signed_text(value: int | Fraction | float) -> str:
+    """A number, which may be negative, as text."""
+    return number_text(value) if value > 0 else "-" + number_text(-value)
+
+
 class ScalarPrinter(FormPrinter):
     """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import call_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import INDENT, PRODUCT, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -41,7 +41,6 @@ class _Printer:
         self.extents = dict(step.labels)
         self.names = names
         self.is_parallel = is_parallel
-        self.lines: list[str] = []
         lane = own_axis(tiles.right, tiles.lanes)
         out = own_axis(step.output, tiles.lanes)
         assert lane is not None and out is not None
@@ -63,13 +62,6 @@ class _Printer:
         }
         self.printer = FormPrinter(names, self.texts)
 
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append(INDENT * depth + text)
-
-    def text(self) -> str:
-        lines, self.lines = self.lines, []
-        return "\n".join(lines)
-
     @property
     def array(self) -> str:
         """The parameters of a task: those of the step, the operand in lanes, and the places of the task."""
@@ -81,96 +73,92 @@ class _Printer:
     def whole(self) -> str:
         """The function that copies an operand and calls the one of a task for all of them."""
         right = self.names(self.tiles.right.array)
-        self.line(0, f"def {function_name(self.step)}{call_text(self.step, self.names)}:")
+        text = Block()
+        lines = text.child(f"def {function_name(self.step)}{call_text(self.step, self.names)}:")
         target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in self.step.views)
-        self.line(1, f'"""Add {left}*{other} to {target}."""')
+        lines.line(f'"""Add {left}*{other} to {target}."""')
         counts = "prange" if self.is_parallel else "range"
         lanes = self.names.fresh("lanes")
-        self.line(1, f"{lanes} = -(-{right}.shape[{self.lane}]*{right}.itemsize//{BYTES})*{BYTES}//{right}.itemsize")
+        lines.line(f"{lanes} = -(-{right}.shape[{self.lane}]*{right}.itemsize//{BYTES})*{BYTES}//{right}.itemsize")
         shape = ", ".join(f"{right}.shape[{axis}]" for axis in self.order)
-        self.line(1, f"{self.copy} = np.zeros(({shape}, {lanes}), {right}.dtype)")
+        lines.line(f"{self.copy} = np.zeros(({shape}, {lanes}), {right}.dtype)")
         indices = {axis: self.names.fresh(f"n{axis}") for axis in (*self.order, self.lane)}
-        for depth, axis in enumerate(indices, 1):
-            self.line(depth, f"for {indices[axis]} in {counts if depth == 1 else 'range'}({right}.shape[{axis}]):")
+        inner = lines
+        for axis, index in indices.items():
+            inner = inner.child(f"for {index} in {counts if inner is lines else 'range'}({right}.shape[{axis}]):")
         source = ", ".join(indices[axis] for axis in sorted(indices))
-        self.line(len(indices) + 1, f"{self.copy}[{', '.join(indices.values())}] = {right}[{source}]")
-        self.tasks(counts)
-        return self.text()
+        inner.line(f"{self.copy}[{', '.join(indices.values())}] = {right}[{source}]")
+        self.tasks(lines, counts)
+        return "\n".join(text.render())
 
-    def tasks(self, counts: str) -> None:
+    def tasks(self, lines: Block, counts: str) -> None:
         """Append the calls for all tasks."""
         tasks = self.tiles.tasks
-        if not tasks:
-            self.line(1, f"{part_name(self.step)}({self.array})")
-            return
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
         for axis in tasks:
             extent = f"{self.target}.shape[{axis}]"
-            self.line(1, f"{numbers[axis]} = {f'({extent} + {ROWS - 1})//{ROWS}' if axis == self.block else extent}")
-        turn = self.names.fresh("turn")
-        self.line(1, f"for {turn} in {counts}({'*'.join(numbers.values())}):")
+            lines.line(f"{numbers[axis]} = {f'({extent} + {ROWS - 1})//{ROWS}' if axis == self.block else extent}")
+        if tasks:
+            turn = self.names.fresh("turn")
+            lines = lines.child(f"for {turn} in {counts}({'*'.join(numbers.values())}):")
         for n, axis in enumerate(tasks):
             behind = "*".join(numbers[other] for other in tasks[n + 1 :])
             place = f"{turn}//({behind})" if behind else turn
             place += f" % {numbers[axis]}" if n else ""
             scale = f"*{ROWS}" if axis == self.block else ""
-            self.line(2, f"{self.places[axis]} = {f'({place}){scale}' if scale else place}")
-        self.line(2, f"{part_name(self.step)}({self.array})")
+            lines.line(f"{self.places[axis]} = {f'({place}){scale}' if scale else place}")
+        lines.line(f"{part_name(self.step)}({self.array})")
 
     # ------------------------------------------------------------------------ one task
 
     def part(self) -> str:
         """The function of a task."""
-        self.line(0, f"def {part_name(self.step)}({self.array}):")
+        text = Block()
+        lines = text.child(f"def {part_name(self.step)}({self.array}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
-        self.line(1, f'"""Fill {self.target}{f" at {places}" if places else ""}."""')
+        lines.line(f'"""Fill {self.target}{f" at {places}" if places else ""}."""')
         sums = self.names.fresh("sums")
         lengths = [str(ROWS) if axis == self.block else f"{self.target}.shape[{axis}]" for axis in self.free]
         lengths.append(f"{self.copy}.shape[{len(self.order)}]")
         comma = "," * (len(lengths) == 1)
-        self.line(1, f"{sums} = np.zeros(({', '.join(lengths)}{comma}), {self.target}.dtype)")
+        lines.line(f"{sums} = np.zeros(({', '.join(lengths)}{comma}), {self.target}.dtype)")
         left, copy = self.tiles.left, Load(self.copy, tuple([self.tiles.right.index[axis] for axis in self.order]))
         own = Load(sums, tuple([self.step.output.index[axis] for axis in self.free]))
         strides = {
-            view.array: self.strides(text, len(view.index))
-            for view, text in ((left, self.names(left.array)), (copy, self.copy), (own, sums))
+            view.array: self.strides(lines, array, len(view.index))
+            for view, array in ((left, self.names(left.array)), (copy, self.copy), (own, sums))
         }
-        depth = self.loops(1)
-        self.tile(depth, own, left, copy, strides)
-        self.store(sums)
-        return self.text()
+        self.loops(lines).line(self.tile(own, left, copy, strides))
+        self.store(lines, sums)
+        return "\n".join(text.render())
 
-    def strides(self, array: str, count: int) -> list[str]:
+    def strides(self, lines: Block, array: str, count: int) -> list[str]:
         """Names for the distances between the entries of an array along its first axes."""
         found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
         if found:
             values = [f"{array}.strides[{axis}]//{array}.itemsize" for axis in range(count)]
-            self.line(1, f"{', '.join(found)} = {', '.join(values)}")
+            lines.line(f"{', '.join(found)} = {', '.join(values)}")
         return found
 
-    def loops(self, depth: int) -> int:
-        """Append the loops over the labels that are no block's, longest first; the depth inside of them."""
+    def loops(self, lines: Block) -> Block:
+        """Append the loops over the labels that are no block's, longest first; what is inside of them."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         known.update(label for label in self.extents if own_axis(output, label) in tiles.tasks)
         left = sorted((v for v in self.extents if v not in known), key=lambda v: -length(self.extents[v]))
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
         for label in first:
-            self.line(depth, f"for {self.texts[label]} in range({self.extent(label)}):")
-            depth += 1
+            lines = lines.child(f"for {self.texts[label]} in range({self.extent(label)}):")
         if tiles.solved is not None:
-            self.solve(depth, tiles.solved)
-            depth += 1
+            lines = self.solve(lines, tiles.solved)
         for label in [v for v in left if v not in first]:
-            self.line(depth, f"for {self.texts[label]} in range({self.extent(label)}):")
-            depth += 1
+            lines = lines.child(f"for {self.texts[label]} in range({self.extent(label)}):")
         if self.block is None:
-            self.line(depth, f"for {self.texts[tiles.rows]} in range(0, {self.extent(tiles.rows)}, {ROWS}):")
-            depth += 1
-        return depth
+            lines = lines.child(f"for {self.texts[tiles.rows]} in range(0, {self.extent(tiles.rows)}, {ROWS}):")
+        return lines
 
-    def solve(self, depth: int, solved: str) -> None:
-        """Append what computes a label from the place of a task, and the test whether it has such a value."""
+    def solve(self, lines: Block, solved: str) -> Block:
+        """Append what computes a label from the place of a task; what is inside of the test whether it has a value."""
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
         factor = form.coefficient(solved)
@@ -178,15 +166,15 @@ class _Printer:
         value = FormPrinter(self.names, {**self.texts, place: place}).form(rest if factor > 0 else -rest)
         test = f"0 <= {text} < {self.extent(solved)}"
         if abs(factor) == 1:
-            self.line(depth, f"{text} = {value}")
+            lines.line(f"{text} = {value}")
         else:
             over = self.names.fresh("over")
-            self.line(depth, f"{text}, {over} = divmod({value}, {abs(factor)})")
+            lines.line(f"{text}, {over} = divmod({value}, {abs(factor)})")
             test = f"{over} == 0 and {test}"
-        self.line(depth, f"if {test}:")
+        return lines.child(f"if {test}:")
 
-    def tile(self, depth: int, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> None:
-        """Append the call for a block."""
+    def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
+        """The call for a block."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
@@ -203,7 +191,7 @@ class _Printer:
         arguments = [own.array, place(Load(own.array, tuple(first))), step(own, tiles.rows)]
         arguments += [self.names(left.array), place(left), step(left, tiles.rows), step(left, tiles.terms)]
         arguments += [right.array, place(right), step(right, tiles.terms)]
-        self.line(depth, f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})")
+        return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
         """The sum of multiples of strides as text."""
@@ -216,26 +204,21 @@ class _Printer:
     def extent(self, label: str, level: int = 0) -> str:
         return self.printer.form(self.extents[label], level)
 
-    def store(self, sums: str) -> None:
+    def store(self, lines: Block, sums: str) -> None:
         """Append loops that bring the sums into the order of the result."""
         places, index = dict(self.places), dict(self.places)
-        depth = 1
         for axis in places:
             place, stop = places[axis], f"{self.target}.shape[{axis}]"
             if axis == self.block:
                 places[axis] = self.names.fresh("row")
                 index[axis] = f"{places[axis]} - {place}"
-                self.line(depth, f"for {places[axis]} in range({place}, min({place} + {ROWS}, {stop})):")
+                lines = lines.child(f"for {places[axis]} in range({place}, min({place} + {ROWS}, {stop})):")
             elif axis not in self.tiles.tasks:
-                self.line(depth, f"for {place} in range({stop}):")
-            else:
-                continue
-            depth += 1
+                lines = lines.child(f"for {place} in range({stop}):")
         value = f"{sums}[{', '.join(index[axis] for axis in (*self.free, self.lane_out))}]"
         if self.step.factor != 1:
-            text = number_text(self.step.factor) if self.step.factor > 0 else "-" + number_text(-self.step.factor)
-            value += f"*{self.target}.dtype.type({text})"
-        self.line(depth, f"{self.target}[{', '.join(places.values())}] = {value}")
+            value += f"*{self.target}.dtype.type({signed_text(self.step.factor)})"
+        lines.line(f"{self.target}[{', '.join(places.values())}] = {value}")
 
 
 # ---------------------------------------------------------------------------- the innermost block

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.ir.programs import (
@@ -206,8 +206,7 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
         assert isinstance(step, CofactorTangent)
         lines = printer.cofactor_tangent(step)
     if step.factor != 1:
-        factor = number_text(step.factor) if step.factor > 0 else "-" + number_text(-step.factor)
-        lines.append(f"{names(step.array)} *= {factor}")
+        lines.append(f"{names(step.array)} *= {signed_text(step.factor)}")
     head = f"def {function_name(step)}{call_text(step, names)}:"
     return "\n".join([head, *(INDENT + line for line in lines)])
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from sympy_tensordiff.codegen.emit.base import number_text
+from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import call_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
@@ -181,10 +181,8 @@ class _Printer:
         """Append the products of two operands, one for each entry of the axes that both keep."""
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
-        factor = self.step.factor
-        scale = number_text(factor) if factor > 0 else "-" + number_text(-factor)
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
-        ends = f"{columns if other else None}, {terms}, {scale})"
+        ends = f"{columns if other else None}, {terms}, {signed_text(self.step.factor)})"
         left, right = f"{first[0]}, {{}}, {a_step}, {first[1]}", f"{second[0]}, {{}}, {b_step}, {second[1]}"
         if self.is_parallel and own and not both:
             rows, count = self.define("rows", rows), self.define("count", f"panels({rows})")
