@@ -12,12 +12,13 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.verify import check_correlation
 from sympy_tensordiff.codegen.ir.walk import array_shapes
 from sympy_tensordiff.codegen.lower import matrices
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.codegen.schedule import correlations as passes
-from sympy_tensordiff.codegen.schedule.correlations import check_correlation, with_correlations
+from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 

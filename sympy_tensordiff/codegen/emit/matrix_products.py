@@ -18,7 +18,7 @@ from math import prod
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import call_text
-from sympy_tensordiff.codegen.emit.forms import INDENT, Names
+from sympy_tensordiff.codegen.emit.forms import Block, Names
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
 from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
@@ -152,16 +152,16 @@ class _Printer:
         self.names = names
         self.extents = extents(step, shapes)
         self.is_parallel = is_parallel
-        self.head = f"def {function_name(step)}{call_text(step, names)}:"
+        self.text = Block()
+        self.lines = self.text.child(f"def {function_name(step)}{call_text(step, names)}:")
         self.target = names(step.array)
-        self.lines: list[str] = []
         self.lengths = lengths(step, names)
 
     def print(self) -> str:
         """The text of the function."""
         out = list(self.step.output)
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
-        self.lines = [self.head, f'{INDENT}"""Fill {self.target} with the sums of {entries}."""']
+        self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')
         found = as_matrices(self.step)
         is_turned = self.is_short(found.rows) and not self.is_short(found.columns) and not self.is_short(found.terms)
         if self.is_parallel and not found.both and found.left is self.step.left and is_turned:
@@ -172,10 +172,7 @@ class _Printer:
         self.multiply(found, first, second, product)
         if found.order != out:
             self.copy(self.target, out, product, found.order)
-        return "\n".join(self.lines)
-
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append(INDENT * depth + text)
+        return "\n".join(self.text.render())
 
     def multiply(self, found: Matrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
         """Append the products of two operands, one for each entry of the axes that both keep."""
@@ -187,19 +184,19 @@ class _Printer:
         if self.is_parallel and own and not both:
             rows, count = self.define("rows", rows), self.define("count", f"panels({rows})")
             panel, start = (self.names.fresh(wish) for wish in ("panel", "start"))
-            self.line(1, f"for {panel} in prange({count}):")
-            self.line(2, f"{start} = {rows}*{panel}//{count}")
+            lines = self.lines.child(f"for {panel} in prange({count}):")
+            lines.line(f"{start} = {rows}*{panel}//{count}")
             places: tuple[str, ...] = (f"{start}*({columns})", start if first[1] else f"{start}*({terms})", "0")
-            depth, rows = 2, f"{rows}*({panel} + 1)//{count} - {start}"
+            rows = f"{rows}*({panel} + 1)//{count} - {start}"
         elif both:
             place = self.names.fresh("place")
-            self.line(1, f"for {place} in {self.range}({self.length(both)}):")
+            lines = self.lines.child(f"for {place} in {self.range}({self.length(both)}):")
             sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
-            depth, places = 2, tuple(["*".join([place, *(self.lengths[label] for label in group)]) for group in sizes])
+            places = tuple(["*".join([place, *(self.lengths[label] for label in group)]) for group in sizes])
         else:
-            depth, places = 1, ("0", "0", "0")
+            lines, places = self.lines, ("0", "0", "0")
         left, right = left.format(places[1]), right.format(places[2])
-        self.line(depth, f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
+        lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
     def length(self, labels: Labels) -> str:
         """The number of entries of some axes, as text."""
@@ -223,7 +220,7 @@ class _Printer:
     def define(self, wish: str, text: str) -> str:
         """A name for a value."""
         name = self.names.fresh(wish)
-        self.line(1, f"{name} = {text}")
+        self.lines.line(f"{name} = {text}")
         return name
 
     def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, bool]:
@@ -246,8 +243,9 @@ class _Printer:
     def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
         """Append loops that copy the entries of one array into another one with other axes."""
         indices = {label: self.names.fresh(f"i{label}") for label in axes}
-        for depth, label in enumerate(axes, 1):
-            counts = self.range if depth == 1 else "range"
-            self.line(depth, f"for {indices[label]} in {counts}({self.lengths[label]}):")
+        lines = self.lines
+        for label in axes:
+            counts = self.range if lines is self.lines else "range"
+            lines = lines.child(f"for {indices[label]} in {counts}({self.lengths[label]}):")
         left, right = (", ".join(indices[label] for label in order) for order in (axes, labels))
-        self.line(len(axes) + 1, f"{target}[{left}] = {source}[{right}]")
+        lines.line(f"{target}[{left}] = {source}[{right}]")

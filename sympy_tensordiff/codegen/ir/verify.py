@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.facts import (
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import AddAt, If, Statement
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Correlation, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.errors import VerificationError
@@ -31,6 +31,7 @@ from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
+from sympy_tensordiff.integer.rows import ranges
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -46,6 +47,16 @@ def verify(program: Program) -> None:
                         f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
                         f"{type(read.statement).__name__} is not provably inside, and no check covers it"
                     )
+
+
+def check_correlation(step: Correlation, prover: Prover) -> None:
+    """Raise `VerificationError` where a step would read or write outside of an array."""
+    box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
+    for view in step.views:
+        for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
+            raise VerificationError(
+                f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
+            )
 
 
 class Escape(NamedTuple):

@@ -18,8 +18,8 @@ from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Loop, Sto
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
+from sympy_tensordiff.codegen.ir.verify import check_correlation
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
-from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import ranges
 from sympy_tensordiff.integer.smith import solve
@@ -194,16 +194,6 @@ def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> F
         total = sum((entry * form for entry, form in zip(term.row, right, strict=True)), Affine())
         values = {v: value + entry * total for (v, value), entry in zip(values.items(), term.column, strict=True)}
     return values
-
-
-def check_correlation(step: Correlation, prover: Prover) -> None:
-    """Raise `VerificationError` where a step would read or write outside of an array."""
-    box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
-    for view in step.views:
-        for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
-            raise VerificationError(
-                f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
-            )
 
 
 # ---------------------------------------------------------------------------- how blocks lie in arrays
