@@ -29,7 +29,7 @@ from sympy_tensordiff.testing import random_values
 
 def test_random_systems_are_reproducible_and_various():
     systems = [random_system(seed) for seed in range(200)]
-    assert systems == [random_system(seed) for seed in range(200)]
+    assert systems[:20] == [random_system(seed) for seed in range(20)]
     kinds = Counter(row.kind for system in systems for row in system.rows)
     assert all(kinds[kind] > 30 for kind in ("ge", "eq", "mod"))
     assert any(row.form.quotients() for system in systems for row in system.rows)

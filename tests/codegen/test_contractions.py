@@ -202,7 +202,7 @@ def all_paths(operands):
             yield [(a, b), *tail]
 
 
-@every("seed", range(30))
+@every("seed", range(10))
 def test_few_operands_in_an_order_of_little_work(seed):
     """The best one, or nearly."""
     rng = np.random.default_rng(seed)
@@ -332,22 +332,22 @@ def test_a_deep_chain_of_functions_has_bounded_kernels():
     graph = Graph()
     a = graph.tensor("A", (Affine.of(2), Affine.of(3)))
     node = a
-    for number in range(4000):  # more kernels than Python may recurse
+    for number in range(1200):  # more kernels than Python may recurse
         node = graph.call((sympy.sin, sympy.cos)[number % 2], (node,))
     program = program_of(graph, [node], [a])
     assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.nests) < 2 * LARGE
-    assert Counter(_calls(program)) == {"sin": 2000, "cos": 2000}
+    assert Counter(_calls(program)) == {"sin": 600, "cos": 600}
 
 
 def test_a_deep_chain_of_layers():
     graph = Graph()
     w, v = graph.tensor("W", (Affine.of(3), Affine.of(3))), graph.tensor("v", (Affine.of(3),))
     node = v
-    for _ in range(1000):
+    for _ in range(500):
         node = graph.call(sympy.tanh, (graph.ein(1, [(w, "ij"), (node, "j")], "i"),))
     program = program_of(graph, [node], [w, v])
-    assert len(program.kernels) == 2000
-    assert totals(program) == 9 * 1000
+    assert len(program.kernels) == 1000
+    assert totals(program) == 9 * 500
 
 
 def test_a_deep_chain_of_products_is_one_einsum():

@@ -50,13 +50,13 @@ def test_results_stay(name):
 
 def test_results_of_random_programs_stay(thorough):
     turned = 0
-    for seed in range(400, 440 if thorough else 412):
+    for seed in range(400, 440 if thorough else 406):
         generator = Generator(seed)
         program = generator.program()
         random = np.random.default_rng(seed)
         shapes = [[form.evaluate(generator.sizes) for form in a.shape] for a in program.arguments]
         turned += check_order(program, [random.uniform(-1, 1, shape) for shape in shapes])
-    assert turned > 3
+    assert turned > 1
 
 
 def test_points_are_read_by_coordinate():

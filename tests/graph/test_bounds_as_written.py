@@ -16,7 +16,7 @@ i, j, k, p, q = td.indices("i j k p q")
 coefficients = st.lists(st.integers(-9, 9), min_size=4, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(coefficients, st.integers(1, 6), st.booleans(), st.integers(2, 4))
 def test_rounded_quotients_are_those_of_sympy(numbers, divisor, nested, inner):
     reader = Reader(Graph())

@@ -91,7 +91,7 @@ def forms(draw, depth=2):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(forms(), st.lists(st.integers(1, 9), min_size=5, max_size=5))
 def test_random_forms_keep_their_values_and_are_what_is_typed(index, values):
     try:

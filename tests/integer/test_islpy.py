@@ -276,7 +276,7 @@ def count_runs(nest, values):
 # ---------------------------------------------------------------- quotients
 
 
-@every("seed", range(30))
+@every("seed", range(10))
 def test_quotients_of_loops_are_written_out(seed):
     system = random_system(seed + 700)
     for row in system.rows:

@@ -59,7 +59,7 @@ def parameter_values(parameters, facts):
 # Lowest terms
 
 
-@every("seed", range(300))
+@every("seed", range(100))
 def test_lowest_terms_are_the_lowest(seed):
     """Once more changes nothing, multiples of quotients included, and the points are the same."""
     random = Random(seed)
@@ -83,7 +83,7 @@ def test_multiples_of_quotients_by_symbols_in_lowest_terms():
 # Implication
 
 
-@every("seed", range(120))
+@every("seed", range(40))
 def test_empty_and_implied_are_proofs(seed):
     random = Random(seed)
     names = systems.LOOPS[:3]
@@ -165,7 +165,7 @@ def test_least_and_greatest_values():
 # Redundancy
 
 
-@every("seed", range(150))
+@every("seed", range(50))
 def test_redundancy_keeps_the_points_and_nothing_more(seed):
     loops, parameters, rows, facts = random_case(seed)
     result = remove_redundant(rows, facts)
@@ -217,7 +217,7 @@ def test_the_result_does_not_depend_on_repetitions():
 # Loop nests
 
 
-@every("seed", range(150))
+@every("seed", range(50))
 def test_nest_runs_over_the_points(seed):
     """The nest with symbolic parameters, run at their values, against the points of a box."""
     loops, parameters, rows, facts = random_case(seed)
@@ -427,7 +427,7 @@ def test_order_prefers_few_rows_and_unit_coefficients():
 # Numeric systems
 
 
-@every("seed", range(100))
+@every("seed", range(33))
 def test_find_and_count_points(seed):
     loops, parameters, rows, facts = random_case(seed)
     choice = parameter_values(parameters, facts)

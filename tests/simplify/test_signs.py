@@ -109,7 +109,7 @@ def random_term(rng, depth=3):
     )()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_terms_keep_their_values(seed):
     rng = random.Random(seed)
     for _ in range(5):

@@ -115,7 +115,7 @@ forms = st.tuples(coefficients, coefficients, st.integers(-2, 4)).map(lambda c: 
 bounds = st.tuples(coefficients, st.integers(-1, 3)).map(lambda c: c[0] * i + c[1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(forms, bounds, bounds, st.integers(0, 3), st.sampled_from([1, 1, 2, 3]))
 def test_against_enumeration(form, low, high, top, divisor):
     index = floor(form / divisor)
