@@ -195,7 +195,7 @@ def test_kernels_run_as_python_equal_the_oracle(name, simulator):
     simulator(simulate_cases.check, name)
 
 
-@pytest.mark.parametrize("turn, name", enumerate(simulate_cases.NAMED))
+@pytest.mark.parametrize(("turn", "name"), [*enumerate(simulate_cases.NAMED)])
 def test_named_kernels_run_as_python_equal_the_oracle(turn, name, simulator):
     simulator(simulate_cases.check_named, name, ("numba", "cuda")[turn % 2])
 

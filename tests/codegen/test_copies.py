@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from every import every
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_unread
+from sympy_tensordiff.codegen.schedule.copies import without_aliases
 from sympy_tensordiff.integer.affine import Affine
 
 i, k, l, p, q, n, m = td.indices("i k l p q n m")
@@ -88,23 +85,3 @@ KEPT = {
         copy_of("b", "result", 2),
     ),
 }
-
-
-@every("name", [*KEPT])
-def test_what_is_more_than_a_copy_stays(name):
-    assert without_aliases(KEPT[name]) == KEPT[name]
-
-
-def test_what_nothing_reads_goes_with_what_only_it_reads():
-    i, j, n = td.indices("i j n")
-    a, x = td.TensorSymbol("a", (n, n)), td.TensorSymbol("x", n)
-    total = td.IndexedSum(a[i, j] * x[j], (j, 0, n - 1))
-    program = build_program([a, x], td.TensorComprehension(total / td.IndexedSum(total, (i, 0, n - 1)), (i, n)))
-    assert program.temporaries
-    assert without_unread(program) == program
-    last = program.kernels[-1]
-    more = (*program.temporaries, Array("dead", program.outputs[0].shape))
-    unread = replace(program, kernels=(*program.kernels, replace(last, array="dead")), temporaries=more)
-    assert without_unread(unread) == program
-    nothing = replace(program, outputs=(), kernels=program.kernels)
-    assert without_unread(nothing).kernels == without_unread(nothing).temporaries == ()

@@ -149,12 +149,6 @@ def test_only_what_is_complete_is_read(read, is_right):
                 NestLaws({"n"}, {"x"}).check([nest])
 
 
-def test_entries_of_its_own_block_and_copies_of_totals_are_written():
-    inside = [Set(Load("x", (i,)), Number(1)), Set(Load("t", (n,)), Number(1), "sum")]
-    NestLaws({"n", "t"}, {"x", "t"}, BLOCK, {"t"}).check([span("i", FIRST, STOP, inside)])
-    NestLaws({"n", "t"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
-
-
 def test_no_loop_changes_its_bounds():
     with pytest.raises(VerificationError, match="a loop changes n, which its bounds need"):
         NestLaws({"n"}, {"x"}).check([span("i", Affine(), n, [Set(Name("n"), Number(1))])])
@@ -202,12 +196,6 @@ def test_totals_of_rows_are_their_entries_in_each_loop(reduction, inner):
     as_python(function.source)(values, *found)
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-5)
-
-
-def test_a_loop_of_no_values_has_no_rest():
-    loop = span("i", Affine.of(0), Affine.of(-3), [Set(Name("s"), Load("x", (i,)), "max")])
-    names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
-    assert run([start(Name("s"), "max"), *rfactor(loop, 8, names.fresh)], names, x=np.ones(9), n=1) == -math.inf
 
 
 p, q, k, size = td.indices("p q k size")
