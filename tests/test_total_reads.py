@@ -8,6 +8,7 @@ import cases_outside
 import numpy as np
 import pytest
 from cases_reads import ROWS
+from every import every
 from sympy import Tuple
 
 import sympy_tensordiff as td
@@ -152,7 +153,7 @@ def test_simulated(name, simulator):
     simulator(checked, name, [(("cuda", True), ("numba", False))[turn]], False)
 
 
-@pytest.mark.parametrize("name", cases_outside.REFUSED)
+@every("name", cases_outside.REFUSED)
 def test_a_call_is_refused_where_a_read_leaves_its_tensor(name):
     function, settings, *_ = ROWS[name]
     drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]

@@ -77,7 +77,7 @@ def test_a_schedule_computes_what_the_loop_does(seed):
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every("seed", range(10))
 def test_jammed_sums_of_rows_are_the_same_bit_for_bit(seed):
     """Terms are added in the order in which they were, however many at a time, and those that are left, too."""
     rng = random.Random(seed)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from every import every
 from fuzz import random_function
 from native_values import native_value
 from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Rational, Sum, Symbol, ceiling, floor
@@ -63,7 +64,7 @@ def assignments(expr):
         yield sizes, values, arrays
 
 
-@pytest.mark.parametrize("expr", SUMS.values(), ids=SUMS)
+@every("expr", SUMS)
 def test_values_for_all_sizes(expr):
     native = expr.rewrite(Sum)
     assert not native.has(td.IndexedSum, td.IndexedProduct, td.TensorEntry, td.TensorComprehension, td.TensorSymbol)
