@@ -224,8 +224,6 @@ def test_remainders_of_sizes_decide_how_a_multiple_is_solved():
 
 # ---------------------------------------------------------------- divisors that are positive
 
-POSITIVE = sympy.Symbol("m", integer=True, positive=True)
-
 
 @pytest.mark.parametrize("declared", ["positive", "nonnegative"])
 def test_calls_with_numbers_other_than_declared_are_refused(declared):

@@ -7,7 +7,7 @@ import pytest
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
+from sympy_tensordiff.codegen.ir.loops import Array, Contraction, Kernel, Operand, Program, Store
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases
@@ -66,22 +66,3 @@ def test_products_read_the_array_behind_copies_of_copies():
     found = without_aliases(program)
     assert [array.name for array in found.temporaries] == ["a"]
     assert found.kernels[1:] == (Contraction("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)
-
-
-KEPT = {
-    "a result": program_of(filled("a"), copy_of("a", "result")),
-    "another factor": program_of(filled("a"), copy_of("a", "b", 2), copy_of("b", "result")),
-    "other places": program_of(filled("a"), copy_of("a", "b", index=(y, x)), copy_of("b", "result", 2)),
-    "added to later": program_of(
-        filled("a"),
-        copy_of("a", "b"),
-        Scatter("a", ("x",), (), (N,)),
-        copy_of("b", "result", 2),
-    ),
-    "added to itself": program_of(
-        filled("a"),
-        copy_of("a", "b"),
-        Scatter("b", ("x",), (), (N,)),
-        copy_of("b", "result", 2),
-    ),
-}

@@ -10,7 +10,6 @@ from sympy_tensordiff.testing.integer_data import data_ranges
 
 i, k, m, n, p = td.indices("i k m n p")
 x, w, X = td.TensorSymbol("x", n), td.TensorSymbol("w", m), td.TensorSymbol("X", (n, n + 1))
-free = td.TensorSymbol("idx", m, dtype=int)
 declared = td.TensorSymbol("idx", m, dtype=int, below=n)
 total, table = td.IndexedSum, td.TensorComprehension
 GIVEN = np.array([1.0, 2.0, 3.0]), np.array([1.0, -1.0, 2.0, 5.0])
@@ -40,10 +39,6 @@ FUNCTIONS = {
     "histogram": histogram,
 }
 SAID = r"idx\[2\] is {}: it is declared with below=n, and has to be from 0 to 2; negative ones do not wrap around"
-
-
-def plain(name):
-    return compiled(FUNCTIONS[name], free)
 
 
 def test_a_size_of_a_range_alone_is_an_argument():

@@ -113,15 +113,6 @@ def test_an_index_that_only_counts_is_counted():
     np.testing.assert_allclose(result, np.asarray(evaluate(expr, values), float), rtol=1e-9)
 
 
-LOOPS = {
-    "a vector": table(total(A[p, k] * w[k], (k, 0, m - 1)), (p, n)),
-    "no axis of its own": table(total(A[p, k] * T[p, k, q], (k, 0, m - 1)), (p, n), (q, l)),
-    "a triangle": table(total(B[p, k] * B[k, q], (k, 0, p)), (p, m), (q, l)),
-    "a filter": table(total(x[p + k] * w[k], (k, 0, m - 1)), (p, n)),
-    "a sum of terms": table(total(A[p, k] + B[k, q], (k, 0, m - 1)), (p, n), (q, l)),
-}
-
-
 def test_a_sum_that_may_be_empty_stays_inside():
     """Its 0 is multiplied with what stands before it, which may be infinite."""
     expr = table(total(A[p, k] * total(F[p, j] * A[j, k], (j, 1, p)), (k, 0, m - 1)), (p, n))

@@ -31,17 +31,6 @@ def form_of(**terms):
 
 # ---------------------------------------------------------------------------- integer forms
 
-CONDITIONS = {
-    "p >= 2": Row("ge", form_of(p=1, c=-2)),
-    "p <= 5": Row("ge", form_of(p=-1, c=5)),
-    "N > p": Row("ge", form_of(N=1, p=-1, c=-1)),
-    "p >= k": Row("ge", form_of(p=1, k=-1)),
-    "i == j": Row("eq", form_of(i=1, j=-1)),
-    "i == j + 1": Row("eq", form_of(i=1, j=-1, c=-1)),
-    "(p + 1) % 2 == 0": Row("mod", form_of(p=1, c=1), 2),
-    "i + j >= 2": Row("ge", form_of(i=1, j=1, c=-2)),
-}
-
 
 def random_form(rng, depth=2):
     form = Affine({v: rng.randint(-3, 3) for v in rng.sample(LETTERS, rng.randint(0, 3))}, rng.randint(-4, 4))

@@ -13,7 +13,6 @@ i, j, k = td.indices("i j k")
 idx = td.TensorSymbol("idx", N, dtype=int, below=M)
 pairs = td.TensorSymbol("pairs", (N, K), dtype=int, below=M)
 table, weights, factor = td.TensorSymbol("A", (M, 9)), td.TensorSymbol("w", (N, K)), td.TensorSymbol("f", N)
-ROWS = td.TensorComprehension(factor[i] * table[idx[i], j], (i, N), (j, 9))
 ARGUMENTS = (table, weights, factor, idx, pairs)
 RANDOM = np.random.default_rng(0)
 VALUES = (

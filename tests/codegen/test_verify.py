@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from every import every
-from fuzz.count import count
 from programs import (
     CASES,
     N,
@@ -162,10 +161,6 @@ def test_reads_inside(name):
 
 
 # ---------------------------------------------------------------------------- counting
-
-
-def counts(name, **sizes):
-    return count(CASES[name][0], sizes)
 
 
 def test_every_program_by_hand_is_lawful():

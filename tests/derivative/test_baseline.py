@@ -12,7 +12,6 @@ from every import every
 from sympy_tensordiff.errors import TensorDiffError
 
 TASKS = tasks()
-REFUSED = [name for name, task in TASKS.items() if task.refused]
 SCRIPT = Path(__file__).parents[2] / "docs" / "regenerate_baseline.py"
 SHOWN_VERSION = "1.14.0"
 

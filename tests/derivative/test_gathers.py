@@ -18,7 +18,6 @@ row, col, start = (td.TensorSymbol(name, 5, dtype=int) for name in ("row", "col"
 pairs = td.TensorSymbol("pairs", (4, 2), dtype=int)
 total, table, delta = td.IndexedSum, td.TensorComprehension, KroneckerDelta
 
-ROWS = table(total(v[e] * x[col[e]], (e, start[i], start[i + 1] - 1)), (i, 4))
 
 RANGES = {
     "an index": (x[idx[i]], {"idx": (0, 6)}),

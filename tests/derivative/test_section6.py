@@ -98,9 +98,6 @@ def df_of(function):
     return TensorSymbol("df", function.shape)
 
 
-g1, g2, g5 = df_of(f1), df_of(f2), df_of(f5)
-
-
 # ------------------------------------------------------- the lattices of figures 3 and 4
 
 

@@ -55,9 +55,6 @@ def parameter_values(parameters, facts):
     return systems.points(facts, {v: range(-1, 7) for v in parameters})
 
 
-# Lowest terms
-
-
 # Implication
 
 

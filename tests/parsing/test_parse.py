@@ -77,11 +77,6 @@ def test_operands_without_axes_fill_the_letters_that_no_tensor_has():
 # ---------------------------------------------------------------------------- axes
 
 
-def shapes(text, declared):
-    result = td.parse(f"declare {declared} expression {text} derivative wrt A")
-    return [str(extent) for tensor in result.tensors.values() for extent in tensor.shape], result
-
-
 # ---------------------------------------------------------------------------- numbers
 
 

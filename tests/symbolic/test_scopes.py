@@ -3,7 +3,6 @@
 import pytest
 import sympy
 from every import every
-from hypothesis import strategies as st
 from sympy import Dummy, Idx, Symbol
 from written_out import written_out
 
@@ -84,9 +83,6 @@ def test_substitution_means_what_it_says(expr, old, new):
         point = {symbol: value >> bit & 1 for bit, symbol in enumerate(symbols)}
         assert sympy.expand(written_out(result, point) - expected(point)) == 0
         assert sympy.expand(written_out(replaced, point) - expected(point)) == 0
-
-
-names = st.sampled_from([i, j, k, q])
 
 
 def test_entries_are_rebuilt_with_checks():
