@@ -122,7 +122,7 @@ def test_work_grows_with_the_depth(family, monkeypatch, thorough):
 @pytest.mark.parametrize("family", ["chain", "net", "two maps", "fibonacci"])
 def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch):
     counts = []
-    for depth in (5, 10):
+    for depth in (7, 14):
         made = []
         node = Table._node
         with monkeypatch.context() as patch:

@@ -41,7 +41,7 @@ def test_cut_kernels_compute_the_same(temporaries, monkeypatch):
             verify(cut)
             made += len(cut.kernels) - len(program.kernels)
             assert np.allclose(compile_program(program, "numpy")(*arrays), expected, rtol=1e-13)
-    assert made > 5
+    assert made > 0
 
 
 def large_sum(count):
