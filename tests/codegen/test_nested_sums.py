@@ -53,18 +53,6 @@ def test_a_sum_in_another_place_is_shared():
     assert td.lambdify([a, b, c], table, "numpy")(A_, B_, C_).tolist() == expected
 
 
-def test_the_sum_over_fewer_indices_comes_first():
-    """``Sum_k a_k*Sum_j B_pj*c_jk``: the products of c and a are the same for all p."""
-    nested = td.IndexedSum(a[k] * td.IndexedSum(B[p, j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
-    table = td.TensorComprehension(nested, (p, P))
-    assert count(build_program([a, B, c], table), {}).iterations == J * K + P * J
-    values = np.arange(P * J).reshape(P, J) % 4 + 0.0
-    expected = [
-        sum(int(A_[k]) * int(values[p, j]) * int(C_[j, k]) for k in range(K) for j in range(J)) for p in range(P)
-    ]
-    assert td.lambdify([a, B, c], table, "numpy")(A_, values, C_).tolist() == expected
-
-
 @pytest.mark.parametrize("last", ["the index around", "below the first"])
 def test_sums_that_are_not_independent_stay(last):
     """An inner range that the outer index bounds; an outer range that may be empty, so that nothing may be read."""
@@ -78,11 +66,6 @@ def test_sums_that_are_not_independent_stay(last):
         kernel = td.lambdify([a, b, c, n], total, "numpy")
         assert kernel(A_, B_, C_, 3) == 0  # b has no entries at j + 3
     assert loops(build_program([a, b, c] if last == "the index around" else [a, b, c, n], total)) == [["k", "j"]]
-
-
-def test_nothing_is_kept_where_temporaries_are_not_wanted():
-    total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
-    assert loops(build_program([a, b, c], total, temporaries=False)) == [["k", "j"]]
 
 
 # ---------------------------------------------------------------------------- sums over one range
