@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy
+from as_python import as_python
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Bound, Let, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.codegen.schedule.windows import most_steps, windowed
 from sympy_tensordiff.integer.affine import Affine
 
@@ -71,3 +74,16 @@ def test_windows_with_data_in_their_bounds_stay_in_their_bounds():
     source = td.generate_code([h, dy, g, idx], td.TensorComprehension(terms, (p, m)), temporaries=False)
     assert "for k in range(min(7, p + 1)):" in source
     assert "np.empty" not in without_compute(source)
+
+
+@pytest.mark.parametrize(("length", "strips"), [(9, 0), (64, 0), (512, 0), (513, 1), (n, 1)])
+def test_short_rows_of_known_length_are_one_strip(length, strips):
+    a = td.TensorSymbol("a", (9, length))
+    table = td.TensorComprehension(td.IndexedSum(a[k, p] ** 2, (k, 0, 8)), (p, length))
+    source = print_source(build_program([a], table), "numba")
+    assert source.count("for first in range(") == strips
+    assert source.count(f"for p in range({length}):") == (0 if strips else 3)
+    found = np.empty(700 if length is n else length)
+    values = np.random.default_rng(0).normal(size=(9, len(found)))
+    as_python(source)(values, found)
+    np.testing.assert_allclose(found, (values**2).sum(axis=0), rtol=1e-13)
