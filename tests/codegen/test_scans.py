@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -110,3 +112,14 @@ def test_the_work_is_linear():
         calls.clear()
         run(np.sin(np.arange(count)), np.empty(()), np.empty(count))
         assert count <= len(calls) <= 8 * count
+
+
+def test_values_of_scans_behind_a_condition_are_not_left():
+    """What is written out in the loops that go on is not computed for each entry as well."""
+    ahead = summed(w[j], sympy.exp(t[j]), (j, i + 1, n - 1))
+    value = td.IndexedSum(w[i] * n * sympy.log(1 + ahead) / (i + 1), (i, 0, n - 1))
+    source = print_source(build_program((t, w), td.gradient(value, t)), "numba")
+    assert "shift_so_far" in source
+    assert [
+        name for name in re.findall(r"(?m)^ +(v\d*) = ", source) if len(re.findall(rf"\b{name}\b", source)) < 2
+    ] == []
