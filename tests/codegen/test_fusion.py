@@ -177,3 +177,14 @@ def test_what_one_row_needs_comes_with_it():
     rows = {array.name for step in together.kernels if isinstance(step, Fused) for array in step.rows}
     assert len([array for array in program.temporaries if len(array.shape) == 2 and array.name not in rows]) == 0
     check_against(program, together, values_of((x,)))
+
+
+def test_a_table_of_which_a_row_is_enough_is_not_kept_whole():
+    """A value of kernel ridge regression in each gradient: one more exponential in place of all of them in memory."""
+    i, j, k, n, m, d = td.indices("i j k n m d")
+    X, Y, b, y = (td.TensorSymbol(*one) for one in (("X", (n, d)), ("Y", (m, d)), ("b", m), ("y", n)))
+    distance = td.IndexedSum((X[i, k] - Y[j, k]) ** 2, (k, 0, d - 1))
+    error = td.IndexedSum(sympy.exp(-distance) * b[j], (j, 0, m - 1)) - y[i]
+    loss = td.IndexedSum(error**2, (i, 0, n - 1))
+    plan = td.lambdify((X, Y, b, y), (td.gradient(loss, Y), td.gradient(loss, b))).plan
+    assert "of t0 one row" in plan and plan.count("2 indices") == 1

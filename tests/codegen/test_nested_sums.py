@@ -10,7 +10,13 @@ from fuzz.count import count
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Loop
 from sympy_tensordiff.codegen.ir.walk import statements
+from sympy_tensordiff.codegen.lower.plan import Planner
+from sympy_tensordiff.codegen.lower.sums import joined_sums
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify.facts import read_with_ranges
+from sympy_tensordiff.symbolic.lift import as_operand
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3
@@ -128,3 +134,14 @@ def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_
     value = td.IndexedSum(sympy.log(s), (i, 0, N - 1))
     program = build_program([x], (value, td.gradient(value, x)))
     assert count(program, {}).iterations < 2 * N * M + 3 * N
+
+
+def test_many_sums_are_joined():
+    """More than Python's stack has room for."""
+    count = 1100
+    rows = td.TensorSymbol("rows", (count, M))
+    value = sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)])
+    graph = Graph()
+    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
+    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    assert new.op == "sum"

@@ -252,6 +252,14 @@ def test_cut_loops_run_once_for_each_value(seed):
     assert results[0] == results[1]
 
 
+def test_a_loop_is_cut_at_one_condition():
+    """Functions under conditions of their own: with each cut the text would double."""
+    terms = [td.IndexedSum(sympy.exp(v[k] * v[k + step]), (k, 0, size - 1 - step)) for step in range(1, 9)]
+    one, all_ = (td.lambdify(v, td.gradient(sum(part), v)) for part in (terms[:1], terms))
+    assert "cut" in one.plan and "cut" not in all_.plan
+    assert all_.source.count("for ") <= one.source.count("for ")
+
+
 def test_plans_name_the_rules():
     assert set(RULES) == {rule.name for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE)}
     for name, expression in RULES.items():

@@ -260,10 +260,13 @@ def is_sum_of_rows(loop: Loop) -> bool:
 def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
-    for number, statement in enumerate(loop.body):
-        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body):
-            return _refined(cut(loop, number), place, is_one)
-    return None
+    dear = [
+        number
+        for number, statement in enumerate(loop.body)
+        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
+    ]
+    # Each cut doubles what follows, so that the text would grow exponentially with the number of conditions.
+    return _refined(cut(loop, dear[0]), place, is_one) if len(dear) == 1 else None
 
 
 def is_range(test: If, variable: str) -> bool:
