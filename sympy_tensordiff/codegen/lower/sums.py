@@ -46,7 +46,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     """
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
-    shared = _of_several(planner, parts)
+    shared = _of_several(graph, planner, parts)
     done: dict[Node, Node] = {}
     for node in parts:
         new = graph.with_args(node, [done[arg] for arg in node.args])
@@ -61,13 +61,17 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     return [done[root] for root in roots], shared
 
 
-def _of_several(planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """The sums with one index that are arguments of several nodes, over the numbered axes."""
+def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
+    """The sums with one index of which several values are made, over the numbered axes; multiples are one value."""
     around: dict[Node, set[Node]] = {}
     for part in parts:
-        for arg in part.args if part.op in ("pow", "call") else ():
+        value = graph.split_coefficient(part)[1]
+        for arg in value.args:
             if arg.op == "sum" and len(_around(arg)) == 1:
-                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, part))
+                made = value if value.op in ("mul", "pow", "call") else arg
+                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
+        if value is not part and value.op == "sum" and len(_around(value)) == 1:
+            around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
     return {node for node, users in around.items() if len(users) > 1}
 
 
