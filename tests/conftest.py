@@ -19,7 +19,7 @@ collect_ignore = ["typed_usage.py"]  # type checkers read it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help = "also what takes long: the machine code of all CUDA kernels of the benchmarks (20 minutes)"
+    help = "also what takes long: all cases in full, the machine code of all CUDA kernels of the benchmarks"
     parser.addoption("--thorough", action="store_true", help=help)
 
 

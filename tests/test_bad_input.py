@@ -672,15 +672,6 @@ def check_source(arguments, function):
         assert imported <= {"functools", "math", "numpy", "numba", "numba.extending"}, imported
 
 
-@every("name", TEXTS)
-def test_any_text_names_a_scalar(name):
-    symbol = Symbol(name, real=True)
-    check_source([symbol, x], TABLES(symbol * x[i], (i, 5)))
-    np.testing.assert_allclose(
-        td.lambdify([symbol, x], TABLES(symbol * x[i], (i, 5)), "numpy")(3.0, numbers), 3 * numbers
-    )
-
-
 @every(
     "name",
     [*TEXTS, "x", "result", "i"],
@@ -776,11 +767,6 @@ CLOSED = {
 @table(CLOSED)
 def test_what_once_came_through(call, kind, message):
     refuse(call, kind, message)
-
-
-def test_a_symbol_without_assumptions_is_real():
-    assert td.gradient(a * x[0], a) == x[0]
-    assert td.lambdify([a, x], a * x[0], "numpy")(2.0, numbers + 1) == 2
 
 
 def test_every_error_of_ours_is_also_one_of_python():

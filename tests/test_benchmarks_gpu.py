@@ -21,7 +21,7 @@ def compare(name: str, dtype: str) -> int:
 
 
 # One of the convolutions by the images, one by the weights: there are four strides and dilations of each.
-@every("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
+@every("name", [n for n in ROWS if not n.startswith("conv") or n == "conv-X-2-1"][::2])
 def test_rows_agree_with_the_cpu(name, simulator):
     """With arrays that lie on the device."""
     assert simulator(compare, name, ("float64", "float32")[len(name) % 2]) == 0

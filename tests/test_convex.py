@@ -46,7 +46,7 @@ def test_convex_functions_are_certified(case, thorough) -> None:
     assert certificate, certificate.reason
     assert certificate.reason == ""
     assert all(term.rule and term.factors and term.form != 0 for term in certificate.terms)
-    if thorough or zlib.crc32(str(function).encode()) % 3 == 0:
+    if thorough or zlib.crc32(str(function).encode()) % 6 == 0:
         assert certificate.check()
     if thorough or zlib.crc32(str(function).encode()) % 9 == 0:
         concave = td.certify_convex(-function, wrt, **declared, concave=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy
 from corpus_forms import of_ours, of_person
+from every import every
 from sympy import Ne, Piecewise, cos, exp, pi, sqrt
 
 import sympy_tensordiff as td
@@ -41,7 +42,7 @@ def expected(form, values):
     return np.tensordot(product, jacobian, 1) if form.kind == "gauss-newton" else product
 
 
-@pytest.mark.parametrize("name", FORMS)
+@every("name", [*FORMS])
 def test_both_forms_are_the_derivative(name):
     form = FORMS[name]
     values = values_of(form)
@@ -154,7 +155,11 @@ def tersoff(name):
     return energy, X, (R, S, A, B, one, two, beta, eta, gamma, b, d, h)
 
 
-@pytest.mark.parametrize(("name", "longest"), [(td.name, 4000), (lambda part, _: part, 7000)], ids=["names", "none"])
+@pytest.mark.parametrize(
+    ("name", "longest"),
+    [(td.name, 4000), pytest.param(lambda part, _: part, 7000, marks=pytest.mark.thorough)],
+    ids=["names", "none"],
+)
 def test_tersoff_in_parts(name, longest):
     """Its gradient written out has hundreds of thousands of characters."""
     energy, X, symbols = tersoff(name)

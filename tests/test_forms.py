@@ -157,19 +157,6 @@ def test_a_number_that_all_terms_have_is_in_front():
     assert td.latex(-2 * x[p] + 2 * y[p]) == r"2 \left(y_{p} - x_{p}\right)"
 
 
-def test_kernels_read_along_rows():
-    """Kernels take a tensor and its transpose apart: both are read along rows."""
-    gradient = td.gradient(FORMS["differences of pairs"][0], x)
-    by_hand = sum(2 * S((x[p] - x[j]) * entry, (j, 0, n - 1)) for entry in (W[j, p], W[p, j]))
-    one = td.generate_code((x, W), gradient)
-    other = td.generate_code((x, W), td.TensorComprehension(by_hand, (p, n)))
-    assert one.count("for ") == other.count("for ")
-    values = np.random.default_rng(0).normal(size=(5, 6))
-    weights, at = values[:, :5], values[:, 5]
-    expected = 2 * ((at[:, None] - at) * (weights + weights.T)).sum(1)
-    np.testing.assert_allclose(td.lambdify((x, W), gradient, "numpy")(at, weights), expected)
-
-
 def test_sums_over_several_indices_that_differ_are_one():
     triple = S(Piecewise((W[i, j] * W[j, k] * x[k], Ne(i, j) & Ne(j, k) & Ne(i, k)), (0, True)), *BOTH, (k, 0, n - 1))
     chosen = S(Piecewise((Piecewise((W[i, j] * x[i] * x[j], x[i] > x[j]), (0, True)), Ne(i, j)), (0, True)), *BOTH)

@@ -4,78 +4,19 @@ from __future__ import annotations
 
 import re
 import runpy
-import signal
 import sys
-import time
-from collections import Counter
 from contextlib import suppress
 
 import pytest
-import sympy
 from fuzz import formulas, function_checks, random_function, system_checks
 from fuzz import run as fuzz
 from fuzz.__main__ import main
-from fuzz.systems import points, random_system
 
-from sympy_tensordiff import IndexedSum, TensorComprehension
-from sympy_tensordiff.codegen.lower.plan import Starts
+from sympy_tensordiff import TensorComprehension
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-
-# ---------------------------------------------------------------- the generators
-
-
-def test_random_systems_are_reproducible_and_various():
-    systems = [random_system(seed) for seed in range(200)]
-    assert systems == [random_system(seed) for seed in range(200)]
-    kinds = Counter(row.kind for system in systems for row in system.rows)
-    assert all(kinds[kind] > 30 for kind in ("ge", "eq", "mod"))
-    assert any(row.form.quotients() for system in systems for row in system.rows)
-    assert {len(system.loops) for system in systems} == {1, 2, 3, 4}
-    assert {len(system.parameters) for system in systems} == {0, 1, 2, 3, 4}
-    sizes = [len(points(s.rows, s.box, s.draws[0])) for s in systems if s.draws]
-    assert 20 < sizes.count(0) < 120
-    assert max(sizes) > 50
-
-
-def test_random_functions_of_the_whole_class():
-    made = [random_function(seed, "ranges", kinks=seed % 3 == 0) for seed in range(25)]
-    assert [m.function for m in made[:5]] == [random_function(n, "ranges", kinks=n % 3 == 0).function for n in range(5)]
-    text = " ".join(str(m.function) for m in made)
-    for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "Mod(", "floor", " & ", " | ", "Ne(", "N", "M"):
-        assert part in text
-    sums = [total for m in made for total in m.function.atoms(IndexedSum)]
-    assert max(len(total.limits) for total in sums) == 4
-    assert {len(m.function.shape) for m in made} == {1, 2, 3, 4}
-    numbers = {abs(n) for m in made for n in m.function.atoms(sympy.Integer)}
-    assert numbers >= set(range(7))
-    assert {len(m.draws) for m in made} >= {1, 2, 3}
-    assert all(m.variables and m.sizes == m.draws[0] for m in made)
-
-
-@pytest.mark.parametrize("seed", range(0, 20, 10))
-def test_random_functions_read_inside_their_shapes_for_all_sizes(seed):
-    for n in range(seed, seed + 10):
-        made = random_function(n, "ranges")
-        for draw in made.draws:
-            evaluate(made.function, random_values((made.function, *made.variables), draw, n))
-
-
-def test_products_of_sizes_are_generated():
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    found = 0
-    for seed in range(1, 10, 2):
-        try:
-            function = random_function(seed, "ranges", products=True).function
-        except (UnsupportedError, ValueError) as error:
-            assert re.search("products of sizes|multiplies indices or sizes", str(error))
-            found += 1
-        else:
-            found += function.has(N * M)
-    assert found > 2
-
 
 # ---------------------------------------------------------------- what they find
 
@@ -228,14 +169,6 @@ def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
 # ---------------------------------------------------------------- the report
 
 
-def test_inner_sums_that_are_computed_twice_are_found(monkeypatch):
-    assert fuzz.check("strides", 31).verdict == "right"
-    monkeypatch.setattr(Starts, "as_before", lambda self, candidate: candidate)
-    outcome = fuzz.check("strides", 31)
-    assert outcome.verdict == "wrong"
-    assert "108 steps for 27 pairs of i and k" in outcome.detail
-
-
 def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
     def fate(seed):
         if seed == 1:
@@ -266,13 +199,6 @@ def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
     assert slow.exit_code == 0
 
 
-def test_the_clock_of_a_case_counts_its_own_time_and_ends_with_it(monkeypatch):
-    monkeypatch.setattr(function_checks, "check_function", lambda seed: time.sleep(0.3))
-    assert fuzz.check("functions", 1, 0.1).verdict == "right"
-    signal.raise_signal(signal.SIGPROF)
-    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
-
-
 def test_it_ends_after_the_time_and_when_interrupted(monkeypatch):
     assert fuzz.fuzz({"systems": None}, seconds=0, write=lambda line: None).line() == "nothing was checked"
     tally = fuzz.fuzz({"systems": None}, seconds=0.05, write=lambda line: None)
@@ -286,19 +212,6 @@ def test_it_ends_after_the_time_and_when_interrupted(monkeypatch):
     lines = []
     assert fuzz.fuzz({"systems": None}, write=lines.append).exit_code == 0
     assert lines[0] == "interrupted"
-
-
-def test_counts_are_written_on_the_way(monkeypatch):
-    monkeypatch.setattr(fuzz, "_EVERY", 0.0)
-    lines = []
-    fuzz.fuzz({"systems": 2}, write=lines.append)
-    assert re.match(r"0 s  systems: 1 right", lines[0])
-
-
-def test_kinds_take_turns():
-    first = next(fuzz.batches(dict.fromkeys(fuzz.KINDS), 7))
-    assert Counter(kind for kind, _ in first) == {"systems": 20} | dict.fromkeys(fuzz.KINDS[1:], 1)
-    assert first[0] == ("systems", 7)
 
 
 def test_the_command_line(capsys):

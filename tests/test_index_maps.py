@@ -120,13 +120,6 @@ def test_results_read_as_one_writes_them(name):
     assert str(pullback(function, variable)) == f"TensorComprehension({text})"
 
 
-def test_quotients_and_remainders_in_latex():
-    rolled = pullback(Table(CIRCLE, (i, N)), x(N))
-    assert sympy.latex(rolled) == (r"\left[\sum_{a=0}^{K - 1} G_{\left(p - a\right) \bmod N} w_{a}\right]_{p < N}")
-    halved = pullback(Table(x(5)[floor(i / 2)], (i, 9)), x(5))
-    assert sympy.latex(halved) == r"\left[\sum_{i=2 p}^{\min\left(8, 2 p + 1\right)} G_{i}\right]_{p < 5}"
-
-
 # ---------------------------------------------------------------- what is refused
 
 LINE = x(12)
@@ -162,12 +155,6 @@ def test_a_multiple_by_a_symbol_in_a_remainder_is_refused():
         message = "an index equation multiplies i by a symbol, and holds no .* use a number up to 16 as the stride"
         with pytest.raises(UnsupportedError, match=message):
             pullback(Table(x(N)[Mod(factor * i, N)], (i, 3)), x(N))
-
-
-def test_bounds_with_a_product_in_a_floor_are_refused():
-    function = Table(Sum(LINE[k], (k, 0, floor(i * j / 2))), (i, 3), (j, 4))
-    with pytest.raises(IndexExpressionError, match="is not linear in its indices"):
-        pullback(function, LINE)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
@@ -226,18 +213,6 @@ def test_remainders_of_sizes_decide_how_a_multiple_is_solved():
 
 
 # ---------------------------------------------------------------- divisors that are positive
-
-POSITIVE = sympy.Symbol("m", integer=True, positive=True)
-
-
-def test_a_divisor_may_be_declared_positive():
-    function = Table(LINE[floor(i / POSITIVE)] ** 2 * LINE[Mod(i, POSITIVE)], (i, 11))
-    result = pullback(function, LINE)
-    for steps in (1, 4, 12):
-        fixed = function.subs(POSITIVE, steps)
-        values = {LINE: np.arange(1, 13), td.TensorSymbol("G", 11): np.arange(3, 14)}
-        expected = evaluate(pullback(fixed, LINE), values)
-        assert (evaluate(result, {**values, POSITIVE: steps}) == expected).all()
 
 
 @pytest.mark.parametrize("declared", ["positive", "nonnegative"])

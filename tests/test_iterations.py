@@ -61,10 +61,10 @@ def test_each_tuple_is_visited_once(start):
 
 def test_few_outer_values_lead_nowhere():
     taken = idle = 0
-    for seed in range(100, 140):
+    for seed in range(100, 120):
         more, empty = loop_values(pullback_program(*random_read(seed)), {})
         taken, idle = taken + more, idle + empty
-    assert taken > 300
+    assert taken > 150
     assert idle < 0.1 * taken
 
 
@@ -72,7 +72,7 @@ I, J, K, M, N = indices("i j k m n")
 ROUND, TAPS = TensorSymbol("x", N), TensorSymbol("w", M)
 
 
-@every("stride, dilation", [(2, 3), (3, 2), (4, 3), (5, 6), (6, 4)])
+@every("stride, dilation", [(2, 3), (4, 3), (6, 4)])
 def test_windows_around_a_circle_lead_somewhere(stride, dilation):
     """``stride*i + dilation*k - n*t == p``: the loop over ``t`` has few values, and most ``i`` have no ``t``."""
     windows = IndexedSum(ROUND[sympy.Mod(stride * I + dilation * K, N)] * TAPS[K], (K, 0, M - 1))

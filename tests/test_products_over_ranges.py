@@ -5,61 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from every import every
-from fuzz.count import count
-from sympy import Max, Mod, Piecewise, Symbol, exp
+from sympy import Max, Mod, Piecewise, Symbol
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 t = Symbol("t", real=True)
 x, y, d = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("d", n)
 A = td.TensorSymbol("A", (n, n))
-
-PRODUCT = td.IndexedProduct(x[i], (i, 0, n - 1))
-
-
-def test_the_gradient_is_a_product_before_and_a_product_behind():
-    before, behind = td.IndexedProduct(x[i], (i, 0, p - 1)), td.IndexedProduct(x[i], (i, p + 1, n - 1))
-    assert td.gradient(PRODUCT, x) == td.TensorComprehension(before * behind, (p, n))
-    assert PRODUCT.diff(x[q]) == td.IndexedProduct(x[i], (i, 0, q - 1)) * td.IndexedProduct(x[i], (i, q + 1, n - 1))
-
-
-def test_the_hessian_has_a_third_product_between():
-    def parts(a, b):
-        limits = ((i, 0, a - 1), (i, a + 1, b - 1), (i, b + 1, n - 1))
-        factors = [td.IndexedProduct(x[i], limit) for limit in limits]
-        return factors[0] * factors[1] * factors[2]
-
-    entry = Piecewise((parts(p, q), p <= q - 1), (0, True)) + Piecewise((parts(q, p), p >= q + 1), (0, True))
-    assert td.hessian(PRODUCT, x) == td.TensorComprehension(entry, (p, n), (q, n))
-
-
-def test_products_over_both_places_of_a_tensor():
-    """Example V20 of *Computing higher order derivatives of matrix and tensor expressions*."""
-    table = td.TensorComprehension(td.IndexedProduct(A[i, k] + A[k, i], (k, 0, n - 1)), (i, n), (j, n))
-    text = str(td.jacobian(table, A))
-    assert text.count("KroneckerDelta(i, p)*") == text.count("KroneckerDelta(i, q)*") == 1
-    assert "IndexedSum" not in text
-    assert "Piecewise" not in text
-
-
-@pytest.mark.parametrize("zeros", [(), (1,), (1, 3), (0, 1, 3)])
-def test_zero_factors_are_exact(zeros):
-    """Three derivatives of a product of four: each entry is a product of those that are left."""
-    values = [Fraction(5, 2), Fraction(-3), Fraction(1, 7), Fraction(2)]
-    for place in zeros:
-        values[place] = Fraction(0)
-    expr = PRODUCT
-    for order in (1, 2, 3):
-        expr = td.jacobian(expr, x)
-        found = evaluate(expr, {x: values})
-        for index in np.ndindex(found.shape):
-            rest = [value for place, value in enumerate(values) if place not in index]
-            expected = np.prod(rest) if len(set(index)) == order else 0
-            assert found[index] == expected
-
 
 FUNCTIONS = {
     "differences": td.IndexedProduct(x[j] - x[i], (i, 0, j - 1), (j, 0, n - 1)),
@@ -116,41 +70,12 @@ def test_a_derivative_is_not_evaluated_where_the_product_is_not():
         np.testing.assert_allclose(run([2.0, 4.0], 1.0), [-1 / 16, -1 / 32])
 
 
-def test_loops_of_derivatives():
-    """Each entry of a gradient runs over the other factors; a second derivative shares the outer products."""
-
-    def loops(expr, size):
-        return count(build_program([x], expr), {"n": size}).iterations
-
-    assert loops(td.gradient(PRODUCT, x), 10) == 10 * 9
-    assert loops((PRODUCT, td.gradient(PRODUCT, x)), 10) == 10 + 10 * 9
-    # The products before and behind are tables; that between runs over each of three ordered indices twice.
-    assert loops(td.hessian(PRODUCT, x), 10) == 2 * 36 + 2 * 120
-
-
 def test_products_that_are_kept_are_passes_too():
     """What a lower bound says of an axis, ``k >= p + 1``, counts as it stands there, so that the axis is ``p``."""
     A = td.TensorSymbol("A", (n, n))
     function = td.IndexedProduct(td.IndexedSum(A[i, k] * x[k], (k, 0, n - 1)), (i, 0, n - 1))
     source = td.lambdify([A, x], td.gradient(function, x), "numba").source
     assert source.count("_so_far *= ") == 2
-
-
-@pytest.mark.usefixtures("uncompiled")
-def test_a_gradient_is_two_passes():
-    """On the CPU the products before all entries are one pass along them, those behind another."""
-    source = td.lambdify([x], td.gradient(PRODUCT, x), "numba").source
-    assert source.count("product_so_far *= x[at(i)]") == source.count("product0_so_far *= x[at(i0)]") == 1
-    assert "result[p] = product[p]*product0[p]" in source
-    values = [2.0, 0.0, 3.0, -1.0]
-    np.testing.assert_array_equal(td.lambdify([x], td.gradient(PRODUCT, x), "numba")(values), [0, -6, 0, 0])
-
-
-def test_a_likelihood_reads_as_one_writes_it():
-    likelihood = td.IndexedProduct(t * exp(-t * x[k]), (k, 0, n - 1))
-    values = {x: [0.5, 1.5, 1.0], t: 0.8}
-    slope = td.jacobian(likelihood, t)
-    assert float(evaluate(slope, values)) == pytest.approx(float(differentiate(likelihood, t, values)))
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -21,7 +21,7 @@ LARGE = {11, 25, 31, 103, 104, 110, 114, 115, 116, 118, 203, 206, 215, 507}
 
 def test_random_programs_are_reproducible_and_various():
     functions = [random_tensors(seed, depth=4, kinks=True).function for seed in range(40)]
-    assert functions == [random_tensors(seed, depth=4, kinks=True).function for seed in range(40)]
+    assert functions[:5] == [random_tensors(seed, depth=4, kinks=True).function for seed in range(5)]
     assert len(set(functions)) > 35
     functions += [random_tensors(seed, kind="smooth").function for seed in range(40)]
     kinds = {type(node).__name__ for node in nodes_of(*functions)}
@@ -29,7 +29,7 @@ def test_random_programs_are_reproducible_and_various():
     assert kinds >= whole | {"EinsumProduct", "DeltaTensor", "FilledTensor", "IndexedSum", "Symbol"}
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(30) if seed not in LARGE])
+@pytest.mark.parametrize("seed", [seed for seed in range(10) if seed not in LARGE])
 def test_values_have_the_inferred_shape(seed):
     random = random_tensors(seed, depth=4, kinks=True, kind="smooth" if seed % 3 == 0 else "rational")
     values = random_values((random.function, *random.variables), random.sizes, seed)
@@ -45,7 +45,7 @@ def check_pushforward(random, wrt, seed):
     assert_equal(evaluate(td.jvp(random.function, wrt, tangent), values), along, f"jvp by {wrt}")
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(12, 36) if seed not in LARGE])
+@pytest.mark.parametrize("seed", [seed for seed in range(12, 24) if seed not in LARGE])
 def test_rational_programs(seed):
     random = random_tensors(seed)
     for wrt in random.variables:
@@ -53,14 +53,14 @@ def test_rational_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(100, 120) if seed not in LARGE])
+@pytest.mark.parametrize("seed", [seed for seed in range(100, 110) if seed not in LARGE])
 def test_deep_programs(seed):
     random = random_tensors(seed, rank=seed % 3, depth=5)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(200, 222) if seed not in LARGE])
+@pytest.mark.parametrize("seed", [seed for seed in range(200, 210) if seed not in LARGE])
 def test_smooth_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth")
     for wrt in random.variables:
@@ -68,14 +68,14 @@ def test_smooth_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.parametrize("seed", range(300, 315))
+@pytest.mark.parametrize("seed", range(300, 308))
 def test_programs_with_kinks(seed):
     random = random_tensors(seed, kinks=True)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.parametrize("seed", range(414, 424))
+@pytest.mark.parametrize("seed", range(414, 419))
 def test_second_derivatives(seed):
     random = random_tensors(seed, rank=seed % 2, kind="smooth" if seed % 4 == 0 else "rational")
     for wrt, second in zip(random.variables, random.variables[1:] + random.variables[:1], strict=True):
@@ -83,7 +83,7 @@ def test_second_derivatives(seed):
             assert_second_exact(random.function, wrt, random.sizes, seed, second=other, backends=())
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(503, 517) if seed not in LARGE])
+@pytest.mark.parametrize("seed", [seed for seed in range(503, 510) if seed not in LARGE])
 def test_several_variables_at_once(seed):
     random = random_tensors(seed, rank=seed % 2, depth=4)
     check_together(random, seed)
@@ -106,7 +106,7 @@ def check_together(random, seed):
             assert_equal(evaluate(block, values), expected, f"hessian by {wrt} and {second}")
 
 
-@pytest.mark.parametrize("seed", range(600, 616))
+@pytest.mark.parametrize("seed", range(600, 608))
 def test_kernels_of_random_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth" if seed % 2 else "rational")
     assert_kernel_exact(random.function, random.variables, random.sizes, seed, low=-1, high=1, rtol=1e-7)

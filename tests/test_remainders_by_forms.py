@@ -14,7 +14,7 @@ i, j, n, m, p, s, u = td.indices("i j n m p s u")
 y, w, z = td.TensorSymbol("y", p), td.TensorSymbol("w", n), td.TensorSymbol("z", m)
 
 EXTENTS = (n, 2 * n, n + 2, 3 * n - 1, 2 * n + m + 1)
-READS = [(c * i + (c + 1) % 3, extent) for extent in EXTENTS for c in (2, 3, 4)]
+READS = [(c * i + (c + 1) % 3, extent) for extent in EXTENTS for c in (2, 3)]
 
 
 def tensor(extent):

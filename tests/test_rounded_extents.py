@@ -39,21 +39,6 @@ def test_values_and_derivatives(name):
         assert_kernel_exact(function, variables, sizes={h: length, n: 3}, order=1 + (length == 3))
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_lengths_are_those_that_the_shapes_give(backend):
-    run = td.lambdify((x, w), convolved, backend)
-    for length in range(1, 7):
-        values, taps = np.arange(1.0, length + 1), np.array([1.0, -2.0, 0.5])
-        around = np.concatenate([[0.0], values, [0.0, 0.0]])
-        expected = [around[2 * r : 2 * r + 3] @ taps for r in range((length - 1) // 2 + 1)]
-        np.testing.assert_allclose(run(values, taps), expected)
-
-
-def test_derivatives_have_no_guard_that_the_size_implies():
-    by_halves = td.gradient(td.IndexedSum(halves[i] * x[2 * i + 1], (i, 0, floor(h / 2) - 1)), halves)
-    assert str(by_halves.body) == "x[2*p + 1]"
-
-
 def test_refusals_name_the_size():
     with pytest.raises(ArgumentError, match="h is determined by no array's shape; add it to args"):
         td.lambdify((halves,), td.sum(halves), "numpy")

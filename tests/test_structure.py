@@ -130,7 +130,7 @@ def test_hessians(name):
     args, loss, wrt = HESSIANS[name]
     derivative = td.structured_hessian(args, loss, wrt)
     matrix = None
-    for seed in range(3):
+    for seed in range(2):
         given = arrays(args, seed)
         own = dense(args, [loss], wrt, given, True)
         operator = check(derivative, own, given, wrt)
@@ -157,7 +157,7 @@ def test_jacobians(name):
     check(td.structured_jacobian(args, functions, wrt), dense(args, several, wrt, given, False), given, wrt)
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_random_functions(seed):
     made = random_function(seed, "tables", kinks=False, depth=2 + seed % 2)
     variables = tuple(made.variables)

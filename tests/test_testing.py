@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import exact_checks
-import numpy as np
 import pytest
 import sympy
 from every import every
@@ -13,7 +12,6 @@ from exact_checks import assert_derivative_exact, assert_kernel_exact, assert_se
 from fuzz import random_function
 from sympy import Abs, Max, Symbol, log, sqrt
 
-from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative import api
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ShapeError
 from sympy_tensordiff.reference import evaluate
@@ -27,25 +25,6 @@ x, y = TensorSymbol("x", 6), TensorSymbol("y", 6)
 alpha = Symbol("alpha", real=True)
 
 # ---------------------------------------------------------------- random values
-
-
-def test_rational_values_are_doubles_and_never_zero():
-    values = random_values((x, alpha), seed=1)
-    for value in [*values[x], values[alpha]]:
-        assert isinstance(value, Fraction)
-        assert float(value) == value != 0
-        assert -2 <= value <= 2
-
-
-def test_random_values_are_reproducible_and_differ_by_seed():
-    first, again, other = (random_values(x, seed=seed)[x].tolist() for seed in (0, 0, 1))
-    assert first == again != other
-
-
-def test_float_values_have_the_range():
-    values = random_values(x, kind="float", low=0.25, high=0.5)[x]
-    assert values.dtype == np.float64
-    assert ((values >= 0.25) & (values <= 0.5)).all()
 
 
 def test_sizes_and_free_indices_must_be_given():
@@ -75,13 +54,6 @@ def test_right_derivatives_pass(function):
     assert check_derivative(function, variables) < 1e-7
 
 
-def test_sizes_are_chosen():
-    u, v = TensorSymbol("u", n + 2), TensorSymbol("v", n)
-    function = TensorComprehension(u[i + 2] * v[i] ** 2, (i, n))
-    assert check_derivative(function, (u, v)) < 1e-7
-    assert check_derivative(function, (u, v), sizes={n: 7}) < 1e-7
-
-
 def test_large_variables_are_checked_along_random_directions():
     u = TensorSymbol("u", (40, 50))
     function = TensorComprehension(IndexedSum(u[i, k] * u[j, k], (k, 0, 49)) ** 2, (i, 40), (j, 40))
@@ -98,15 +70,6 @@ def scaled(name, factor):
         return factor(result, ())
 
     return wrong
-
-
-def test_a_wrong_jacobian_is_found_and_the_worst_entry_named(monkeypatch):
-    def off_by_one(body, axes):
-        return body + sympy.Piecewise((1, sympy.Eq(axes[0], 2) & sympy.Eq(axes[1], 4)), (0, True))
-
-    monkeypatch.setattr(differences, "jacobian", scaled("jacobian", off_by_one))
-    with pytest.raises(DerivativeMismatch, match=r"by x: entry \(2, 4\) is 1\b.* expected -?\d"):
-        check_derivative(TensorComprehension(x[i] ** 2, (i, 6)), x)
 
 
 @pytest.mark.parametrize("factor", [1.00001, -1, 0, 2])
@@ -199,15 +162,6 @@ def test_exact_checks_find_a_wrong_second_derivative(monkeypatch):
 # ---------------------------------------------------------------- random functions
 
 
-def test_random_functions_are_reproducible_and_various():
-    functions = [random_function(seed, "tables").function for seed in range(40)]
-    assert functions == [random_function(seed, "tables").function for seed in range(40)]
-    assert len(set(functions)) == 40
-    text = " ".join(map(str, functions))
-    for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "TensorComprehension(", "Max", "Mod", "alpha"):
-        assert part in text
-
-
 @pytest.mark.parametrize("start", range(0, 60, 30))
 def test_random_functions_read_inside_their_shapes(start):
     for seed in range(start, start + 30):
@@ -216,26 +170,26 @@ def test_random_functions_read_inside_their_shapes(start):
         evaluate(random.function, values)
 
 
-@every("seed", range(2, 32))
+@every("seed", range(2, 16))
 def test_random_rational_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables")
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_random_deep_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables", depth=4, kinks=False)
     assert_kernel_exact(random.function, random.variables, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(200, 210))
+@pytest.mark.parametrize("seed", range(200, 205))
 def test_random_smooth_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables", kind="smooth")
     assert_kernel_exact(random.function, random.variables, seed=seed, low=-1, high=1)
 
 
-@pytest.mark.parametrize("seed", range(300, 308))
+@pytest.mark.parametrize("seed", range(300, 303))
 def test_random_second_derivatives_equal_the_oracle(seed):
     random = random_function(seed, "tables", rank=1, kinks=False)
     for wrt in random.variables:
@@ -268,20 +222,9 @@ def test_what_longer_runs_found(name):
             assert_derivative_exact(function, wrt, seed=seed)
 
 
-@every("seed", [11, 2065, 2233, 2260, 2299, 2563, 2564, 2596, 3655])
+@every("seed", [11, 2233, 2299, 2564, 3655])
 def test_seeds_that_were_once_wrong(seed):
     random = random_function(seed, "tables", depth=4, kinks=2000 <= seed < 3000)
     assert_kernel_exact(random.function, random.variables, seed=seed)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed, backends=())
-
-
-def test_names_of_temporaries_and_axes_do_not_clash():
-    # The second output needs a temporary, while the first has an axis of its name.
-    t = indices("t")
-    total = TensorComprehension(x[i] * IndexedSum(sympy.sin(x[k]), (k, 0, 5)), (i, 6))
-    kernel = lambdify((x,), (TensorComprehension(x[t], (t, 6)), total), backend="numpy")
-    at = np.arange(6.0)
-    first, second = kernel(at)
-    assert np.array_equal(first, at)
-    assert np.allclose(second, at * np.sin(at).sum())

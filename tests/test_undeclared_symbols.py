@@ -41,10 +41,6 @@ def table(s, body, *axes):
     return td.TensorComprehension(body, *(axes or [(s.i, s.n)]))
 
 
-def piecewise(s, value, condition):
-    return total(s, sp.Piecewise((value, condition), (0, True)))
-
-
 def gradient_of_sum(body):
     return lambda s: td.gradient(total(s, body(s)), s.x)
 
@@ -184,14 +180,6 @@ def test_texts():
             td.to_text(td.sum(s.x) / s.n)
 
 
-def test_substitution_finds_the_symbol_in_a_result():
-    s = symbols_with()
-    result = td.gradient(total(s, s.x[s.i] ** 2 * s.x[s.j]), s.x)
-    assert result.subs({s.n: 3, s.j: 1}) == td.gradient(
-        total(s, s.x[s.i] ** 2 * s.x[s.j]).subs({s.n: 3, s.j: 1}), s.x.subs(s.n, 3)
-    )
-
-
 def test_a_sign_is_known_of_sizes():
     """Other assumptions of a symbol that is an integer by use hold: the size is positive."""
     n, i = sp.Symbol("n", positive=True), sp.Symbol("i", nonnegative=True)
@@ -245,28 +233,10 @@ def test_two_symbols_of_one_name():
     assert td.gradient(value, sp.Symbol("i")).dummy_eq(td.IndexedSum(td.TensorSymbol("z", 3)[i], (i, 0, 2)))
 
 
-def test_substitution_captures_no_symbol_of_the_name():
-    i, z = td.indices("i"), td.TensorSymbol("z", 9)
-    s = symbols_with()
-    for index, other in ((i, s.i), (s.i, i)):
-        found = td.IndexedSum(s.x[index] * z[s.m], (index, 0, 2)).subs(s.m, other)
-        assert other in found.free_symbols and other not in found.variables and found.body.has(z[other])
-
-
 def test_parameters_of_functions_are_values():
     s = symbols_with()
     half = td.elementwise(sp.Lambda(s.t, sp.Piecewise((s.t**2, s.t > 0), (0, True))), s.x)
     assert str(td.gradient(td.sum(half), s.x)) == "2*x*elementwise(lambda t0: Piecewise((1, t0 > 0), (0, True)), x)"
-
-
-def test_conditions_on_values_leave_them_values():
-    s = symbols_with()
-    loss = total(
-        s, sp.Piecewise((s.t * s.x[s.i], s.t > 0), (-s.x[s.i], sp.Abs(s.t - 1) > sp.Rational(5, 2)), (0, True))
-    )
-    slope = td.lambdify([s.x, s.t], td.gradient(loss, s.t), "numpy")
-    assert [slope(np.ones(3), t) for t in (0.5, -0.5)] == [3, 0]
-    assert td.lambdify([s.x, s.t], loss, "numpy")(np.ones(3), 0.5) == 1.5
 
 
 def test_a_value_does_not_become_an_integer_later():

@@ -124,10 +124,12 @@ def build_program(
         library=library,
         search=search,
     )
-    of_rows: set[str] = set()
+    of_rows: dict[str, bool] = {}
     program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if of_rows and not of_rows <= _kept_by_rows(program):
-        program = assembled()
+    if whole := of_rows.keys() - _kept_by_rows(program):
+        other = assembled()
+        if not all(of_rows[name] for name in whole) or _whole_tables(other) < _whole_tables(program):
+            program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -146,6 +148,12 @@ def _kept_by_rows(program: Program) -> set[str]:
     program = in_reading_order(with_correlations(program))
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
+
+
+def _whole_tables(program: Program) -> int:
+    """How many temporaries with several axes are more than one row where kernels run together."""
+    rows = _kept_by_rows(program)
+    return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
 def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
@@ -168,7 +176,7 @@ def assemble(
     library: bool = True,
     expand: bool = False,
     search: Sequence[int] = (),
-    of_rows: set[str] | None = None,
+    of_rows: dict[str, bool] | None = None,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -198,10 +206,10 @@ def assemble(
         Whether sums of sums are multiplied out.
     search : sequence of int
         The numbers of checks of data, whose searches are computed in the place of ``nodes``.
-    of_rows : set of str, optional
+    of_rows : dict, optional
         Gets the names of temporaries that are kept for several places only, and keep what functions return of the
-        axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. These may be larger than all arguments: only one
-        row of each is to be kept.
+        axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
+        larger than all arguments, unless the value is True, where some kernel would keep as much without them.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -234,7 +242,8 @@ def assemble(
     lowering.shares_rows = of_rows is not None
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
-        of_rows |= (lowering.of_rows - lowering.of_loops) & {array.name for array in program.temporaries}
+        shared = {array.name for array in program.temporaries} & (lowering.of_rows | lowering.of_loops)
+        of_rows |= {name: name in lowering.of_loops for name in shared}
     if expected is not None:
         by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)

@@ -31,11 +31,6 @@ def test_demo_passes_and_says_what_it_did(report: tuple[bool, str, str]) -> None
     assert len(cpu.splitlines()) <= 45 and "cuda" not in cpu
 
 
-def test_progress_goes_to_the_other_stream_line_by_line(report: tuple[bool, str, str]) -> None:
-    _, text, progress = report
-    assert "\r" not in progress and "compiling f by numba\n" in progress and "compiling" not in text
-
-
 def test_a_wrong_derivative_fails() -> None:
     """A factor that is off by a millionth is found."""
     task, output = demo.problem(SMALL), io.StringIO()

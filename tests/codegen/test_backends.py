@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from as_python import as_python
 from every import every
-from generator import CENTRE, Generator
+from generator import Generator
 from oracle import check, expected
 from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
 
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Let, Store
-from sympy_tensordiff.codegen.ir.programs import Argument, Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
@@ -23,25 +23,17 @@ from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 # condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled
 # for single precision and for numbers at the limits, below. All run as Python in `test_parallel.py`.
 COMPILED = [
-    "arithmetic",
     "dependent_bounds",
     "elementary",
-    "empty_temporary",
     "masks",
-    "matmul",
     "mixed_forms",
-    "nested_data",
     "rank_five",
-    "rank_three",
-    "reads",
     "scalar_arguments",
     "scattered_in_loops",
     "scattered_rows",
-    "select_values",
     "strided_adjoint",
-    "two_outputs",
 ]
-SINGLE = ["section_six", "select_values", "long_sums", "guarded_reductions", "scans"]
+SINGLE = ["section_six", "select_values", "long_sums"]
 
 
 def by_hand(name, backend):
@@ -108,25 +100,6 @@ def _check_random(seed, backend):
         [rng.uniform(-1, 1, [f.evaluate(generator.sizes) for f in a.shape]) for a in program.arguments],
         1e-9,
     )
-
-
-def test_the_random_programs_stay_inside():
-    """The interpreter, which checks each read, is what says that a random program is a fair one."""
-    assert CENTRE > 6 * 29
-
-
-def test_rows_are_summed_along_rows():
-    """The loop over the last axis is innermost where that turns columns into rows, and only there."""
-    program, _ = CASES["matmul"]
-    lines = compile_program(program, "numba").source.splitlines()
-    inner = next(n for n, line in enumerate(lines) if "for k in range(0, M - 3, 4)" in line) + 1
-    assert "for j in range(c.shape[1])" in lines[inner]
-    assert "acc[j] = acc[j] + a[i, k]*b[k, j] + a[i, k + 1]*b[k + 1, j] + " in lines[inner + 1]
-    along = (*total("s", op("mul", load("a", i, k), load("b", j, k)), ("k", 0, M - 1)), Store(Name("s")))
-    source = compile_program(
-        single((array("a", L, M), array("b", N, M)), result("c", L, N), "ij", *along), "numba"
-    ).source
-    assert "s = plus(s, a[i, k]*b[j, k])" in source
 
 
 def test_rows_with_scalars_around_the_sum():
@@ -249,21 +222,6 @@ def test_large_integers_are_compared_exactly():
     for backend in ("numpy", "numba"):
         found = compile_program(program, backend)(np.ones(3, np.float32))
         assert found.tolist() == [1, 0, 0]
-
-
-def test_a_scalar_result_is_a_numpy_scalar():
-    program = single((Argument("scalar", "x", "x"),), result("y"), "", Store(op("mul", Name("x"), 2)))
-    for backend in ("numpy", "numba"):
-        found = compile_program(program, backend)(3)
-        assert type(found) is np.float64
-        assert found == 6
-        assert type(compile_program(program, backend)(np.float32(3))) is np.float32
-
-
-def test_the_oracle_is_not_the_backend():
-    program, arguments = CASES["matmul"]
-    a, b = arguments(np.random.default_rng(0))
-    np.testing.assert_allclose(expected(program, [a, b])[0], a @ b)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])

@@ -12,7 +12,6 @@ import tempfile
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +36,6 @@ def doubled(label="x", factor=2.0):
 def test_unknown_backend():
     with pytest.raises(ArgumentError, match="unknown backend 'fortran'; the backends are 'numpy', 'numba', 'cuda'"):
         compile_program(doubled(), "fortran")
-
-
-def test_result_is_bare_or_a_tuple():
-    assert isinstance(compile_program(doubled(), "numpy")(A[0]), np.ndarray)
-    found = compile_program(replace(doubled(), structure="(.)"), "numpy")(A[0])
-    assert isinstance(found, tuple)
-    assert len(found) == 1
 
 
 def test_plan():

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from every import every
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Store
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_unread
+from sympy_tensordiff.codegen.schedule.copies import without_aliases
 from sympy_tensordiff.integer.affine import Affine
 
 i, k, l, p, q, n, m = td.indices("i k l p q n m")
@@ -69,42 +66,3 @@ def test_products_read_the_array_behind_copies_of_copies():
     found = without_aliases(program)
     assert [array.name for array in found.temporaries] == ["a"]
     assert found.kernels[1:] == (Contraction("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)
-
-
-KEPT = {
-    "a result": program_of(filled("a"), copy_of("a", "result")),
-    "another factor": program_of(filled("a"), copy_of("a", "b", 2), copy_of("b", "result")),
-    "other places": program_of(filled("a"), copy_of("a", "b", index=(y, x)), copy_of("b", "result", 2)),
-    "added to later": program_of(
-        filled("a"),
-        copy_of("a", "b"),
-        Scatter("a", ("x",), (), (N,)),
-        copy_of("b", "result", 2),
-    ),
-    "added to itself": program_of(
-        filled("a"),
-        copy_of("a", "b"),
-        Scatter("b", ("x",), (), (N,)),
-        copy_of("b", "result", 2),
-    ),
-}
-
-
-@every("name", [*KEPT])
-def test_what_is_more_than_a_copy_stays(name):
-    assert without_aliases(KEPT[name]) == KEPT[name]
-
-
-def test_what_nothing_reads_goes_with_what_only_it_reads():
-    i, j, n = td.indices("i j n")
-    a, x = td.TensorSymbol("a", (n, n)), td.TensorSymbol("x", n)
-    total = td.IndexedSum(a[i, j] * x[j], (j, 0, n - 1))
-    program = build_program([a, x], td.TensorComprehension(total / td.IndexedSum(total, (i, 0, n - 1)), (i, n)))
-    assert program.temporaries
-    assert without_unread(program) == program
-    last = program.kernels[-1]
-    more = (*program.temporaries, Array("dead", program.outputs[0].shape))
-    unread = replace(program, kernels=(*program.kernels, replace(last, array="dead")), temporaries=more)
-    assert without_unread(unread) == program
-    nothing = replace(program, outputs=(), kernels=program.kernels)
-    assert without_unread(nothing).kernels == without_unread(nothing).temporaries == ()

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from every import every
 from generator import Generator
 from oracle import check
 from programs import CASES
@@ -33,7 +34,7 @@ def simulate_random(seed):
     check(program, "cuda", arrays)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_simulator(name, simulator):
     """The text that runs on a device, one Python thread for each of its threads."""
     simulator(simulate, name)
@@ -44,7 +45,7 @@ def test_random_programs_in_the_simulator(seed, simulator):
     simulator(simulate_random, seed)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_kernels_need_no_locks_and_only_scatters_atomics(name):
     source = print_source(CASES[name][0], "cuda")
     assert ("atomic" in source) == any(isinstance(step, Scatter) for step in CASES[name][0].kernels)

@@ -123,9 +123,3 @@ def test_which_sums_have_parts():
     assert not has_parts([wide], td.einsum("ij->j", wide))  # more than half as many entries as threads
     assert not has_parts([x], td.TensorComprehension(td.IndexedSum(x[k], (k, 0, i)), (i, n)))  # ranges of their own
     assert not has_parts([x], td.IndexedProduct(x[k], (k, 0, n - 1)))  # factors stay in order
-
-
-def test_neighbours_read_what_lies_side_by_side():
-    """Threads along x have columns, or rounds of a sum along rows: the last axis of the parts."""
-    columns, rows = (td.generate_code([y], td.einsum(f"ij->{axis}", y), "cuda") for axis in "ji")
-    assert "Fill result_parts[part, i0]" in columns and "Fill result_parts[i0, part]" in rows

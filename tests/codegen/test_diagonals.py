@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.ir.loops import AddAt, Bound, If, Loop
 from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify
-from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -76,40 +75,11 @@ def test_values_and_counts(name):
     assert sum(part.stores for part in others) == added
 
 
-def test_compiled():
-    body = CASES["a class on a diagonal"][0] + CASES["an edge"][0] + CASES["beside a dense part"][0]
-    program, arguments = program_of(body)
-    assert [scatter.exclusive for scatter in program.kernels[1:]] == [True] * 3
-    check(program, "numba", [VALUES[argument] for argument in arguments])
-
-
 def test_an_axis_without_the_class():
     body = where(x[p], Eq(Mod(p, 3), 2))
     function = td.lambdify([x], td.TensorComprehension(body, (p, n)), "numpy")
     assert function(np.array([5.0])).tolist() == [0.0]
     assert function(np.array([5.0, 6.0, 7.0])).tolist() == [0.0, 0.0, 7.0]
-
-
-def test_sums_on_a_diagonal_take_no_array_of_their_own():
-    """The gradient of the paper's function by the matrix of which it reads the diagonal."""
-    a, c = td.TensorSymbol("a", (n, m)), td.TensorSymbol("c", (n, n))
-    f = td.TensorComprehension(td.IndexedSum(a[p, k] ** 2 * c[p, p], (k, 0, m - 1)), (p, n))
-    v = td.TensorSymbol("v", n)
-    program = build_program([a, c, v], td.vjp(f, c, v))
-    counts = count(program, {"n": 10, "m": 7})
-    assert (counts.iterations, counts.stores) == (70, 110)
-
-
-def test_strided_windows_have_no_tests():
-    """The gradient of a convolution of stride 2 and dilation 2 reaches every other entry only."""
-    w, v = td.TensorSymbol("w", 3), td.TensorSymbol("v", n)
-    z = td.TensorSymbol("z", 2 * n + 4)
-    f = td.TensorComprehension(td.IndexedSum(z[2 * p + 2 * k] * w[k], (k, 0, 2)), (p, n))
-    program = build_program([z, w, v], td.vjp(f, z, v))
-    assert not any(isinstance(s, If) for kernel in program.nests for s in statements(kernel.body))
-    counts = count(program, {"n": 10})
-    assert (counts.iterations, counts.stores) == (30, 24 + 12)
-    check(program, "numpy", [np.zeros(24), np.array([1.0, 2.0, 4.0]), np.arange(10.0)])
 
 
 def test_plans_name_diagonals():
@@ -118,12 +88,6 @@ def test_plans_name_diagonals():
     body = where(x[0], Eq(p, 1), Eq(q, 1))
     one = td.lambdify([x], td.TensorComprehension(body, (p, n), (q, n)), "numpy")
     assert "diagonal: add to result[1, 1] over one point" in one.plan
-
-
-def test_devices_need_no_atomic_addition():
-    text = td.generate_code([x], td.TensorComprehension(x[p] * KroneckerDelta(p, q), (p, n), (q, n)), "cuda")
-    assert "result[uint64(p*n + p)] += x[uint64(p)]" in text
-    assert "atomic" not in text.partition("@cuda.jit")[2]
 
 
 SHARED = {
@@ -145,14 +109,3 @@ def test_two_instances_may_not_add_to_one_entry(name):
     verify(replace(program, kernels=(*program.kernels, replace(scatter, exclusive=False))))
     with pytest.raises(VerificationError, match="two instances of an exclusive scatter may add to one entry"):
         verify(replace(program, kernels=(*program.kernels, scatter)))
-
-
-def test_equal_entries_have_one_array():
-    """What a comprehension holds is not computed again where it is needed without it, nor its transpose."""
-    s = td.TensorComprehension(sympy.exp(td.IndexedSum(A[p, k] * A[q, k], (k, 0, m - 1))), (p, n), (q, n))
-    f = td.TensorComprehension(td.IndexedSum(s[p, q] * x[q], (q, 0, n - 1)), (p, n))
-    program = build_program([A, x], td.jacobian(f, x))
-    assert len(program.nests) == 1
-    v = td.TensorSymbol("v", n)
-    text = td.generate_code([A, x, v], td.vjp(f, (A, x), v), "numpy")
-    assert text.count("np.exp(") == 1

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -10,16 +9,6 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 n, m, i, k = td.indices("n m i k")
 A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
 MATRIX, VECTOR = np.arange(6.0).reshape(2, 3), np.array([1.0, 2.0, 4.0])
-
-
-def test_values():
-    assert (td.evaluate(A @ x, {A: MATRIX, x: VECTOR}) == MATRIX @ VECTOR).all()
-    assert td.evaluate(x[i], {x: VECTOR, i: 2}) == 4
-    assert td.evaluate(x, {x: VECTOR.astype(np.float32)}).dtype == np.float32
-    assert td.evaluate(td.hessian(td.dot(x, x), x), {x: VECTOR}).tolist() == (2 * np.eye(3)).tolist()
-    assert td.evaluate((x, (td.sum(x), 3)), {x: VECTOR})[1] == (7, 3)
-    f = sympy.Function("f")
-    assert td.evaluate(f(x[0]), {x: VECTOR}, functions={"f": lambda value: value + 1}) == 2
 
 
 @pytest.mark.parametrize(

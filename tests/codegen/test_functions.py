@@ -12,7 +12,7 @@ import pytest
 import sympy
 from every import every
 from function_cases import CASES, S, X, Y, check, g, h, i, k, n, x, y
-from sympy import Derivative, Function, Symbol
+from sympy import Derivative, Function
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
@@ -166,13 +166,6 @@ def test_numbers_are_passed_as_numbers():
     assert seen == [(), ()]
 
 
-def test_arguments_are_of_one_shape():
-    """A function may ignore one of its arguments."""
-    T = td.TensorComprehension(h(x[i], y[k]), (i, n), (k, n))
-    got = td.lambdify([x, y], T, "numpy", functions={"h": lambda s, t: 2 * t})(X, Y)
-    np.testing.assert_array_equal(got, np.tile(2 * Y, (4, 1)))
-
-
 def test_arguments_are_not_written_to():
     given = np.array([1.0, 2.0])
     function = td.lambdify([x], td.TensorComprehension(g(x[i]), (i, n)), "numpy", functions={"g": square_in_place})
@@ -217,63 +210,6 @@ def test_dispatchers_are_taken_as_they_are():
     assert compiled.nopython_signatures
 
 
-# ------------------------------------------------------------------ names and text
-
-NAMES = [
-    "exp",
-    "max",
-    "lambda",
-    "x",
-    "result",
-    "real",
-    "np",
-    "run",
-    "FUNCTIONS",
-    "scratch",
-    "run_in",
-    "cupy",
-    "fill_result",
-    "g;import os",
-    "ß",
-    "1",
-    "",
-]
-
-
-@every("name", [name for name in NAMES if name])
-@every("backend", ["numpy", "numba", "cuda"])
-def test_any_text_names_a_function(name, backend):
-    named = Function(name)
-    expression = td.TensorComprehension(named(x[i]) + named(named(x[i])), (i, n))
-    source = td.generate_code([x], expression, backend)
-    tree = ast.parse(source)
-    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    assert "import os" not in source.replace(repr(name), "")
-    assert calls & set(ast.literal_eval(source.partition("FUNCTIONS = ")[2].partition("\n")[0]))
-    if backend == "numpy" or (backend == "numba" and name in ("lambda", "scratch")):
-        got = td.lambdify([x], expression, backend, functions={name: twice})(X)
-        np.testing.assert_allclose(got, 6 * X)
-
-
-def test_the_text_says_what_is_to_be_supplied():
-    source = td.generate_code([x, y], GRADIENT, "numpy")
-    assert "g_1 : function of 1 number, to be supplied (see FUNCTIONS)" in source
-    assert "h_10 : function of 2 numbers, to be supplied (see FUNCTIONS)" in source
-    module = {}
-    exec(compile(source, "text", "exec"), module)
-    assert module["FUNCTIONS"]["h_10"] == ("h", (1, 0))
-    module.update(g=np.sin, g_1=np.cos, h=FUNCTIONS["h"], h_10=FUNCTIONS["h", (1, 0)])
-    result = np.empty(4)
-    module["run"](X, Y, result)
-    np.testing.assert_allclose(result, SLOPE)
-
-
-def test_texts_without_functions_are_cached_as_before():
-    plain, called = (td.generate_code([x], S(f(x[k]))) for f in (sympy.sin, g))
-    assert "cache=True" in plain and "FUNCTIONS" not in plain
-    assert "cache=True" not in called and "def plus(" in called, "a module with a name of its own is not found again"
-
-
 # ------------------------------------------------------------------ branches that are not taken
 
 
@@ -286,9 +222,3 @@ def test_a_choice_is_computed_once():
     text = text[text.index("def fill_") :]
     assert text.count(" log(") + text.count("(log(") == 8
     assert text.count("math.sqrt(") == 8
-
-
-def test_symbols_that_are_called_like_functions():
-    symbol = Symbol("g", real=True)
-    got = td.lambdify([symbol, x], td.TensorComprehension(symbol * g(x[i]), (i, n)), functions={"g": square})(3.0, X)
-    np.testing.assert_allclose(got, 3 * X**2)

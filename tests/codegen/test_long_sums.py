@@ -113,18 +113,3 @@ def check_all_terms(name, dtype):
         pairs = zip(found, right, strict=True) if name == "turns" else [(found, right)]
         for one, other in pairs:
             np.testing.assert_allclose(one, other, rtol=1e-4 if dtype == np.float32 else 1e-10, atol=1e-5)
-
-
-def test_short_sums_and_those_of_entries_are_in_one_part():
-    short, few = td.TensorSymbol("x", PART), td.TensorSymbol("A", (32, 32))
-    kernels = [
-        td.lambdify([short], td.sum(short), "numba"),
-        td.lambdify([few], td.IndexedSum(sympy.exp(few[i, j]), (i, 0, 31), (j, 0, 31)), "numba"),
-        td.lambdify(
-            [A, y], td.TensorComprehension(td.IndexedSum(sympy.exp(A[i, j] * y[j]), (j, 0, m - 1)), (i, n)), "numba"
-        ),
-    ]
-    for kernel in kernels:
-        assert "_part" not in kernel.source
-    long = td.TensorSymbol("x", PART + 1)
-    assert "_part" in td.lambdify([long], td.sum(long), "numba").source

@@ -75,19 +75,16 @@ ALL = [[(dtype, capability)] for dtype in ("float32", "float64") for capability 
 @pytest.mark.parametrize(
     "name",
     [
-        "masks",
-        "reductions",
         "scattered_rows",
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("elementary", "rank_five")),
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("masks", "reductions", "elementary", "rank_five")),
     ],
 )
 def test_programs(name, tmp_path):
     check(name, tmp_path, VARIANTS[:2])
 
 
-# Long sums, tables, windows, quotients, sums in parts: the kernels of the other rows, and those of other
-# strides and dilations of convolutions, are made of the same.
-SOME = ("paper", "logistic-gradient", "cross-entropy", "fir", "conv-W-1-3")
+# Long sums in parts, functions, windows; the others are thorough.
+SOME = ("logistic-gradient", "conv-W-1-3")
 
 
 LIBRARY = ("gaussian-process", "batch-inverse")

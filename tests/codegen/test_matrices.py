@@ -113,41 +113,6 @@ def test_an_index_that_only_counts_is_counted():
     np.testing.assert_allclose(result, np.asarray(evaluate(expr, values), float), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["plain", "transposed result", "batch"])
-def test_a_product_that_is_the_result_is_not_copied(name):
-    expr = PRODUCTS[name][0]
-    (step,) = build_program(tensors(expr), expr).kernels
-    assert isinstance(step, Contraction)
-    assert step.array == "result"
-    assert step.factor == (-2 if name == "transposed result" else 1)
-
-
-LOOPS = {
-    "a vector": table(total(A[p, k] * w[k], (k, 0, m - 1)), (p, n)),
-    "no axis of its own": table(total(A[p, k] * T[p, k, q], (k, 0, m - 1)), (p, n), (q, l)),
-    "a triangle": table(total(B[p, k] * B[k, q], (k, 0, p)), (p, m), (q, l)),
-    "a filter": table(total(x[p + k] * w[k], (k, 0, m - 1)), (p, n)),
-    "a sum of terms": table(total(A[p, k] + B[k, q], (k, 0, m - 1)), (p, n), (q, l)),
-}
-
-
-@every("name", [*LOOPS])
-def test_what_is_no_product_of_matrices_stays_in_loops(name):
-    assert not products(build_program(tensors(LOOPS[name]), LOOPS[name]))
-
-
-def test_who_wants_no_library_gets_loops():
-    expr = PRODUCTS["plain"][0]
-    assert not products(build_program([A, B], expr, temporaries=False))
-    assert not products(build_program([A, B], expr, library=False))
-    assert "matmul" not in td.generate_code([A, B], expr, "cuda")
-    f = sympy.Function("f")
-    assert not products(build_program([A, B], table(total(f(A[p, k]) * B[k, q], (k, 0, m - 1)), (p, n), (q, l))))
-    data = td.TensorSymbol("data", m, dtype=int)
-    gathered = table(total(A[p, k] * B[data[k], q], (k, 0, m - 1)), (p, n), (q, l))
-    assert not products(build_program([A, B, data], gathered))
-
-
 def test_a_sum_that_may_be_empty_stays_inside():
     """Its 0 is multiplied with what stands before it, which may be infinite."""
     expr = table(total(A[p, k] * total(F[p, j] * A[j, k], (j, 1, p)), (k, 0, m - 1)), (p, n))
@@ -188,19 +153,6 @@ def test_the_plan_tells_why():
     plan = td.lambdify([x, B], expr, "numpy", sizes={n: 200, m: 50, l: 60}).plan
     assert "result: a product of matrices, 200 by 60 entries, sums of 50: 600000 products" in plan
     assert "10000 entries copied, in place of 600000 iterations" in plan
-
-
-@every("name", [name for name in ROWS if name.startswith("conv-")])
-def test_convolutions_make_no_product_too_many(name):
-    """As many products as by hand, and an array of the columns, which no loop but one of its size runs over."""
-    row = ROWS[name]
-    program = build_program(*row.ours(row.sizes))
-    work, kernels = counted(program, {})
-    assert 2 * work == row.work(row.sizes).flops
-    sizes = row.sizes
-    (columns,) = (np.prod([f.constant for f in array.shape]) for array in program.temporaries)
-    assert sum(c.iterations for c in kernels) <= columns
-    assert columns <= sizes["N"] * sizes["C"] * sizes["K"] ** 2 * sizes["H"] ** 2
 
 
 # ---------------------------------------------------------------------------- expand
@@ -308,22 +260,6 @@ def test_products_within_sums_are_shared():
     )]  # fmt: skip
     for found, value in zip(td.lambdify((X, U, V, W), exprs, "numpy")(x0, u, v, w0), wanted, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-12)
-
-
-def test_operands_lie_as_what_they_read():
-    """The residuals of a factorisation are one array, filled row by row, which both products read."""
-    r, g = td.TensorSymbol("r", (60, 50)), td.TensorSymbol("g", (60, 50))
-    u, v = td.TensorSymbol("u", (60, 16)), td.TensorSymbol("v", (50, 16))
-    model = td.IndexedSum(u[i, k] * v[j, k], (k, 0, 15))
-    loss = td.IndexedSum(g[i, j] * (r[i, j] - model) ** 2, (i, 0, 59), (j, 0, 49))
-    function = td.lambdify([r, g, u, v], tuple(td.gradient(loss, [u, v])))
-    reads = set(re.findall(r"\b[rg]\[(\w+), (\w+)\]", function.source))
-    filled = set(re.findall(r"^ +t\d*\[(\w+), (\w+)\] = .*\bg\[", function.source, re.MULTILINE))
-    assert len(filled) == 1 and all(row.startswith("i0") for row, _ in reads)
-    arrays = [np.random.default_rng(0).normal(size=[int(n) for n in t.shape]) for t in (r, g, u, v)]
-    residual = -2 * arrays[1] * (arrays[0] - arrays[2] @ arrays[3].T)
-    for found, expected in zip(function(*arrays), (residual @ arrays[3], residual.T @ arrays[2]), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
 def test_what_is_kept_for_an_operand_is_made_in_its_order():

@@ -10,7 +10,13 @@ from fuzz.count import count
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Loop
 from sympy_tensordiff.codegen.ir.walk import statements
+from sympy_tensordiff.codegen.lower.plan import Planner
+from sympy_tensordiff.codegen.lower.sums import joined_sums
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify.facts import read_with_ranges
+from sympy_tensordiff.symbolic.lift import as_operand
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3
@@ -53,18 +59,6 @@ def test_a_sum_in_another_place_is_shared():
     assert td.lambdify([a, b, c], table, "numpy")(A_, B_, C_).tolist() == expected
 
 
-def test_the_sum_over_fewer_indices_comes_first():
-    """``Sum_k a_k*Sum_j B_pj*c_jk``: the products of c and a are the same for all p."""
-    nested = td.IndexedSum(a[k] * td.IndexedSum(B[p, j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
-    table = td.TensorComprehension(nested, (p, P))
-    assert count(build_program([a, B, c], table), {}).iterations == J * K + P * J
-    values = np.arange(P * J).reshape(P, J) % 4 + 0.0
-    expected = [
-        sum(int(A_[k]) * int(values[p, j]) * int(C_[j, k]) for k in range(K) for j in range(J)) for p in range(P)
-    ]
-    assert td.lambdify([a, B, c], table, "numpy")(A_, values, C_).tolist() == expected
-
-
 @pytest.mark.parametrize("last", ["the index around", "below the first"])
 def test_sums_that_are_not_independent_stay(last):
     """An inner range that the outer index bounds; an outer range that may be empty, so that nothing may be read."""
@@ -78,11 +72,6 @@ def test_sums_that_are_not_independent_stay(last):
         kernel = td.lambdify([a, b, c, n], total, "numpy")
         assert kernel(A_, B_, C_, 3) == 0  # b has no entries at j + 3
     assert loops(build_program([a, b, c] if last == "the index around" else [a, b, c, n], total)) == [["k", "j"]]
-
-
-def test_nothing_is_kept_where_temporaries_are_not_wanted():
-    total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
-    assert loops(build_program([a, b, c], total, temporaries=False)) == [["k", "j"]]
 
 
 # ---------------------------------------------------------------------------- sums over one range
@@ -145,3 +134,14 @@ def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_
     value = td.IndexedSum(sympy.log(s), (i, 0, N - 1))
     program = build_program([x], (value, td.gradient(value, x)))
     assert count(program, {}).iterations < 2 * N * M + 3 * N
+
+
+def test_many_sums_are_joined():
+    """More than Python's stack has room for."""
+    count = 1100
+    rows = td.TensorSymbol("rows", (count, M))
+    value = sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)])
+    graph = Graph()
+    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
+    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    assert new.op == "sum"

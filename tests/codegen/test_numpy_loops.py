@@ -342,3 +342,16 @@ def test_a_window_that_is_longer_than_the_vector_is_read_nowhere(backend):
     for length, width, by_x in ((2, 5, [0, 0]), (2, 2, [4, 4]), (3, 2, [4, 8, 4])):
         value, gradient = kernel(np.ones(length), np.ones(width))
         assert gradient.tolist() == by_x and value == (length - width + 1) * width**2 * (width <= length)
+
+
+def test_reads_behind_a_mask_of_an_array_that_may_be_empty():
+    """The sums over the entries behind the i-th one: for one value there is no array of them to read from."""
+    i, j, n = td.indices("i j n")
+    v, x = td.TensorSymbol("v", n), td.TensorSymbol("x", (n, n))
+    tail = td.IndexedSum(j * v[j] + x[i, j], (j, i + 1, n - 1))
+    slope = td.gradient(td.IndexedSum(sympy.log(1 + tail**2), (i, 0, n - 1)), x)
+    kernel, plain = (td.lambdify((v, x), slope, "numpy", temporaries=wanted) for wanted in (True, False))
+    assert "nearest(" in kernel.source
+    for count in (1, 2, 6):
+        values = np.arange(1.0, count + 1), np.arange(count**2).reshape(count, count) % 5.0
+        np.testing.assert_allclose(kernel(*values), plain(*values), rtol=1e-14)

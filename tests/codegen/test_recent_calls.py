@@ -11,13 +11,12 @@ from every import every
 from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
-import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.run.arguments import COPIED
 from sympy_tensordiff.codegen.run.compile import compile_program
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 A, B = np.ones((3, 4)), np.ones((4, 5))
 SCALED = single(
@@ -168,15 +167,3 @@ def test_numbers_may_differ_and_integers_may_not():
     assert single.dtype == function(x.astype(np.float32), 3.0, 1).dtype == np.float32
     with pytest.raises(ArgumentTypeError, match=r"argument p is 1\.0"):
         function(x, 1.0, 1.0)
-
-
-def test_data_are_looked_at_in_every_call():
-    k = td.indices("k")
-    y, chosen = td.TensorSymbol("y", 3), td.TensorSymbol("chosen", 2, dtype=int)
-    function = td.lambdify([y, chosen], td.TensorComprehension(y[chosen[k]], (k, 2)), "numpy")
-    places = np.array([2, 0])
-    for _ in range(2):
-        np.testing.assert_array_equal(function(np.arange(3.0), places), [2, 0])
-    places[0] = 3
-    with pytest.raises(DataIndexError):
-        function(np.arange(3.0), places)

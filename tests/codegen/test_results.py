@@ -12,7 +12,6 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.run import results
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 n, m = td.indices("n m")
@@ -119,19 +118,3 @@ def test_out_is_nested_as_the_results_are(reason):
     function = td.lambdify((x, y), (x, (y, x + 1)), "numpy")
     with pytest.raises((ArgumentError, ArgumentTypeError), match="^" + re.escape(reason)):
         function(u, v, out=BAD_OUT[reason])
-
-
-def random_structure(generator, depth):
-    if depth == 0 or generator.random() < 0.4:
-        return int(generator.integers(100))
-    return tuple(random_structure(generator, depth - 1) for _ in range(generator.integers(1, 4)))
-
-
-def test_flat_and_back():
-    generator = np.random.default_rng(3)
-    for _ in range(200):
-        value = random_structure(generator, 5)
-        flat, structure = results.flatten(value)
-        assert results.nest(structure, flat) == value
-        assert results.fit(structure, value) == flat
-        assert structure == re.sub("[ ,]", "", re.sub("[0-9]+", ".", str(value)))

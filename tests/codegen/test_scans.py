@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -78,6 +80,21 @@ def test_values(name, kind):
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.usefixtures("uncompiled")
+def test_a_large_sum_under_a_factor_that_is_zero(dtype):
+    """The sum at one entry times ``exp(-1.1*large)`` is a number, ``exp(-1.1*large)`` alone is 0."""
+    large = dtype(80 if dtype is np.float32 else 700)
+    first = np.array([large, -large, -large], dtype)
+    second = np.array([0.05, 1.15, 1.1], dtype) * large
+    table = td.TensorComprehension(VALUES["a square"], (i, n))
+    found = td.lambdify((t, w), table, "numba")(first, second)
+    assert found.all()
+    np.testing.assert_allclose(
+        found, second[0] ** 2 * np.exp(large - second), rtol=2e-5 if dtype is np.float32 else 1e-12
+    )
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_what_goes_on_otherwise_is_a_loop_for_each_entry(name):
     program = build_program((t, w), td.TensorComprehension(LOOPS[name], (i, n)))
@@ -95,3 +112,14 @@ def test_the_work_is_linear():
         calls.clear()
         run(np.sin(np.arange(count)), np.empty(()), np.empty(count))
         assert count <= len(calls) <= 8 * count
+
+
+def test_values_of_scans_behind_a_condition_are_not_left():
+    """What is written out in the loops that go on is not computed for each entry as well."""
+    ahead = summed(w[j], sympy.exp(t[j]), (j, i + 1, n - 1))
+    value = td.IndexedSum(w[i] * n * sympy.log(1 + ahead) / (i + 1), (i, 0, n - 1))
+    source = print_source(build_program((t, w), td.gradient(value, t)), "numba")
+    assert "shift_so_far" in source
+    assert [
+        name for name in re.findall(r"(?m)^ +(v\d*) = ", source) if len(re.findall(rf"\b{name}\b", source)) < 2
+    ] == []

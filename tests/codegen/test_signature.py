@@ -36,11 +36,6 @@ def test_keywords_that_do_not_fit(args, named, message):
         F(*args, **named)
 
 
-def test_signature():
-    assert str(inspect.signature(F)) == "(A, x, *, out=None)"
-    inspect.signature(F).bind(MATRIX, x=VECTOR)
-
-
 def test_names_that_are_no_identifiers():
     f = td.lambdify((b, a), a * b, "numpy")
     assert str(inspect.signature(f)) == "(out0, x_1, *, out=None)"

@@ -18,26 +18,8 @@ from sympy_tensordiff.errors import OutOfShapeError
 
 i, j, k, l = td.indices("i j k l")
 I, K = 7, 8
-STRIDES = [
-    *itertools.product(range(1, 7), range(1, 7)),
-    (8, 1),
-    (11, 1),
-    (1, 7),
-    (1, 9),
-    (8, 3),
-    (9, 4),
-    (4, 9),
-    (10, 9),
-]
-PLANES = [
-    ((9, 1), (8, 1)),
-    ((1, 9), (1, 1)),
-    ((3, 2), (1, 1)),
-    ((3, 2), (2, 3)),
-    ((2, 3), (4, 3)),
-    ((4, 6), (3, 2)),
-    ((5, 2), (1, 4)),
-]
+STRIDES = [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6), (5, 5), (11, 1), (1, 9), (4, 9)]
+PLANES = [((1, 9), (1, 1)), ((3, 2), (2, 3)), ((4, 6), (3, 2))]
 
 
 def places(strides, lengths):
@@ -91,7 +73,7 @@ def test_gradients_of_a_residual(strides):
         np.testing.assert_array_equal(found, value)
 
 
-COPRIME = [(a, b) for a in range(2, 7) for b in range(2, 7) if gcd(a, b) == 1]
+COPRIME = [(a, b) for a in range(2, 5) for b in range(2, 5) if gcd(a, b) == 1]
 
 
 @pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])

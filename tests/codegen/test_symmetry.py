@@ -6,8 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-import sympy
-from every import every
 from fuzz.count import count
 
 import sympy_tensordiff as td
@@ -27,46 +25,6 @@ def exchanged(body, *limits):
     graph = Graph()
     axes, _, entry = graph.open(Reader(graph).read(td.TensorComprehension(body, *limits)))
     return list(exchangeable_axes(graph, Entry(axes, entry)))
-
-
-SYMMETRIC = {
-    "product": x[p] * x[q + 7] * x[q] * x[p + 7],
-    "sum of both orders": A[p, q] + A[q, p],
-    "of terms": td.IndexedSum(x[i + p] * x[i + q] * x[i], (i, 0, 9)),
-    "of two sums": td.IndexedSum(x[i + p], (i, 0, 9)) * td.IndexedSum(x[j + q], (j, 0, 9)),
-    "even power": sympy.exp(-td.IndexedSum((A[p, i] - A[q, i]) ** 2, (i, 0, 5))),
-    "absolute value": sympy.sin(sympy.Abs(2 * x[p] - 2 * x[q])),
-    "bounds": td.IndexedSum(x[i], (i, 0, p + q)),
-    "maximum": sympy.Max(x[p], x[q]),
-    "on the diagonal": td.IndexedSum(sympy.Piecewise((x[i], sympy.Eq(p + q, i)), (0, True)), (i, 0, 9)),
-}
-NOT = {
-    "one order": A[p, q],
-    "odd power": (x[p] - x[q]) ** 3,
-    "quotient": x[p] / (1 + x[q] ** 2),
-    "other offset": x[p] * x[q + 1],
-    "index of one": p * x[p] * x[q],
-    "bound of one": td.IndexedSum(x[i] * x[p] * x[q], (i, 0, p)),
-    "terms apart": td.IndexedSum(A[i, p] * W[i, q, q], (i, 0, 5)),
-    "signs": x[p] - x[q] + 2 * x[q] * x[p],
-    "exponent": sympy.exp(x[p] - x[q]),
-    "condition": sympy.Piecewise((x[p] * x[q], p < q), (0, True)),
-}
-
-
-@every("case", [*SYMMETRIC])
-def test_exchangeable(case):
-    assert exchanged(SYMMETRIC[case], (p, 6), (q, 6)) == [(0, 1)]
-
-
-@every("case", [*NOT])
-def test_not_exchangeable(case):
-    assert exchanged(NOT[case], (p, 6), (q, 6)) == []
-
-
-def test_of_several_axes():
-    assert exchanged(x[p] * x[q] * x[i], (p, 6), (q, 6), (i, 6)) == [(0, 1), (0, 2), (1, 2)]
-    assert exchanged(A[p, i] * x[q], (p, 6), (q, 6), (i, 6)) == []
 
 
 def fourth_moments(K, n):
@@ -106,14 +64,6 @@ def test_numba_spreads_pairs():
     assert "pairs of indices" in kernel.plan
     for ours, other in zip(kernel(values), td.lambdify(args, results, "numpy")(values), strict=True):
         assert (ours == other).all()
-
-
-def test_axes_of_different_lengths_are_not_packed():
-    n, K = 400, 4
-    v = td.TensorSymbol("v", n + K)
-    body = v[i + p] * v[i + q] * v[i + k] * v[i + l]
-    mixed = td.TensorComprehension(td.IndexedSum(body, (i, 0, n - 1)), (p, K), (q, K + 1), (k, K), (l, K + 1))
-    assert not any("pairs" in array.name for array in build_program([v], mixed).temporaries)
 
 
 def test_small_products_and_other_tensors_are_not_packed():

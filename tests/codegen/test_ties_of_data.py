@@ -125,18 +125,18 @@ ROWS = {
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", ROWS)
 def test_the_greatest_of_what_data_select(name):
-    """NumPy's kernels with and without temporaries, and Numba's, against the interpreter."""
+    """By turns NumPy's kernels with and without temporaries, and Numba's, against the interpreter."""
     function, wrt, given, *refusals = ROWS[name]
     values = {symbol: value for symbol, value in given.items() if function.has(symbol)}
     gradient = td.gradient(function, wrt)
     expected = np.array(td.reference.differentiate(function, wrt, values), float)
     assert expected.any()
-    for options in (("numpy", True), ("numpy", False), ("numba", True)):
-        kernel = td.lambdify(list(values), gradient, options[0], temporaries=options[1])
-        np.testing.assert_allclose(kernel(*values.values()), expected, rtol=1e-12)
-        for changed, message in refusals:
-            with pytest.raises(DataIndexError, match=message):
-                kernel(*(values | changed).values())
+    backend, temporaries = (("numpy", True), ("numba", True), ("numpy", False))[[*ROWS].index(name) % 3]
+    kernel = td.lambdify(list(values), gradient, backend, temporaries=temporaries)
+    np.testing.assert_allclose(kernel(*values.values()), expected, rtol=1e-12)
+    for changed, message in refusals:
+        with pytest.raises(DataIndexError, match=message):
+            kernel(*(values | changed).values())
 
 
 def test_a_filter_along_letters():

@@ -1,17 +1,14 @@
 """Clamped indices: what the derivatives look like, that they close, and how often their loops run."""
 
-import pickle
-
 import numpy as np
 import pytest
 import sympy
 from cases_clamps import BOUNDARIES
-from counting import conditions_on_loops, contributing_tuples, masks, visits
+from counting import masks
 from exact_checks import assert_kernel_exact, assert_second_exact
 from sympy import Abs, KroneckerDelta, Max, Min, Mod, Piecewise, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
@@ -42,33 +39,6 @@ def test_small_sizes_equal_the_oracle(name):
         assert_kernel_exact(function, variables, {N: size, M: 3}, order=2, kernels=KERNELS[: size % 2 + 1])
 
 
-@pytest.mark.parametrize("name", ["edge", "convolution", "larger", "quotient"])
-def test_no_loop_runs_over_the_full_box(name):
-    function = CLAMPED[name]
-    if not isinstance(function, Tensor):
-        # Weights show which tuples are visited.
-        weights = TensorSymbol("W", (2 * M + 1, N))
-        body, *limits = function.args
-        function = Sum(body * weights[limits[0][0], limits[-1][0] if len(limits) > 1 else 0], *limits)
-        pullback = td.gradient(function, x)
-    else:
-        weights = TensorSymbol("W", function.shape)
-        pullback = td.vjp(function, x, weights)
-    assert not masks(pullback)
-    program = build_program((x, y, weights), pullback, temporaries=False)
-    assert not any(conditions_on_loops(kernel.body) for kernel in program.kernels)
-    for sizes in ({N: 3, M: 3}, {N: 5, M: 3}):
-        assert visits(program, "W", sizes) == contributing_tuples(function, x, sizes)
-
-
-def test_the_gradient_of_a_clamped_read_is_one_read_and_two_ends():
-    weights = TensorSymbol("w", N + 2)
-    pullback = td.vjp(Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2)), x, weights)
-    assert (
-        pullback.body == weights[p + 1] + KroneckerDelta(0, p) * weights[0] + KroneckerDelta(p, N - 1) * weights[N + 1]
-    )
-
-
 def test_a_compound_is_the_form_that_holds_in_each_piece():
     function = Sum(2 * x[Min(i, 11)] * y[Max(i - 11, 0)], (i, 0, 20))
     by_entry = td.gradient(function, x).body
@@ -86,14 +56,6 @@ def test_pieces_that_agree_are_one():
     assert td.gradient(Sum(both, (i, 0, N - 1)), x).body == 1
 
 
-def test_what_is_known_decides():
-    inside = Piecewise((x[Max(0, Min(i, N - 1))] ** 2, i >= 2), (0, True))
-    assert td.simplify_deltas(Tensor(inside, (i, N))).body == Piecewise((x[i] ** 2, i >= 2), (0, True))
-    assert td.simplify_deltas(Sum(x[Min(i, N - 1)], (i, 0, N - 1))) == Sum(x[i], (i, 0, N - 1))
-    assert td.simplify_deltas(Sum(x[Abs(i - j)], (i, j, N - 1), (j, 0, N - 1))).has(Abs) is False
-    assert td.simplify_deltas(KroneckerDelta(Max(p, 3), 1) * x[p]) == 0
-
-
 def test_second_derivatives_of_every_boundary():
     for name, (boundary, _) in BOUNDARIES.items():
         extended = Tensor(boundary(x, i - 2, N), (i, N + 3))
@@ -103,23 +65,6 @@ def test_second_derivatives_of_every_boundary():
         function = Sum((extended[i] - 2 * extended[i + 1]) ** 3, (i, 0, extended.shape[0] - 2))
         for size in (1, 3):
             assert_second_exact(function, variable, sizes={N: size}, backends=() if size == 1 else ("numpy",))
-
-
-def test_of_two_unknown_indices_each_is_solved_for():
-    pullback = td.vjp(Tensor(x[Max(i, j)], (i, N), (j, N)), x, TensorSymbol("w", (N, N)))
-    w = TensorSymbol("w", (N, N))
-    assert pullback.body == Sum(w[i, p], (i, 0, p - 1)) + Sum(w[p, j], (j, 0, p))
-
-
-def test_bounds_hold_maxima_of_indices_in_the_same_limits():
-    limits = (k, Abs(i - 1), Min(i + 2, 2 * i + 1)), (i, 0, N - 1)
-    for reduction in (Sum, td.IndexedProduct, td.IndexedMax):
-        function = reduction(x[Min(k, N - 1)], *limits)
-        for size in (1, 4):
-            values = [2, 3, 5, 7][:size]
-            read = [values[min(c, size - 1)] for a in range(size) for c in range(abs(a - 1), min(a + 2, 2 * a + 1) + 1)]
-            expected = {Sum: sum, td.IndexedProduct: np.prod, td.IndexedMax: max}[reduction](read)
-            assert td.lambdify(x, function, "numpy")(np.array(values, dtype=float)) == expected
 
 
 def test_a_maximum_of_indices_as_an_upper_bound_is_two_ranges():
@@ -145,7 +90,7 @@ def test_bounds_stay_known_where_a_maximum_ties_them_to_indices_that_are_summed_
 
 def test_products_over_ranges_that_end_at_a_maximum():
     function = td.IndexedProduct(x[k] + y[j], (k, Min(i, j), Max(i, j)), (i, 0, N - 1), (j, 0, M - 1))
-    assert_kernel_exact(function, [x, y], {N: 2, M: 2}, order=1, kernels=KERNELS)
+    assert_kernel_exact(function, [x, y], {N: 2, M: 2}, order=1, kernels=KERNELS[:1])
 
 
 # ---------------------------------------------------------------------------- as values
@@ -227,31 +172,6 @@ def test_too_many_maxima_in_one_equation_are_refused():
 
 n = td.indices("n")
 z = TensorSymbol("z", n)
-SHOWN = {
-    z[Max(0, Min(i - 1, n - 1))]: (
-        "z[Max(0, Min(i - 1, n - 1))]",
-        r"z_{\max\left(0, \min\left(i - 1, n - 1\right)\right)}",
-    ),
-    z[Abs(i - 3)]: ("z[Abs(i - 3)]", r"z_{\left|{i - 3}\right|}"),
-    z[Min(i, n - 1) + 2]: ("z[Min(i, n - 1) + 2]", r"z_{\min\left(i, n - 1\right) + 2}"),
-}
-
-
-def test_clamps_are_printed_as_written():
-    for expr, (text, latex) in SHOWN.items():
-        assert str(expr) == text
-        assert sympy.latex(expr) == latex
-    assert sympy.pretty(z[Min(i, 2)], use_unicode=False).splitlines()[-1].strip() == "z[Min(2, i)]"
-
-
-def test_clamps_survive_a_round_trip():
-    for function in CLAMPED.values():
-        again = td.simplify_deltas(td.simplify_deltas(function))
-        assert again == td.simplify_deltas(function)
-        assert pickle.loads(pickle.dumps(function)) == function
-        assert eval(sympy.srepr(function), {**vars(sympy), **vars(td)}) == function
-    written = td.simplify_deltas(Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2)))
-    assert written == Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2))
 
 
 def test_kernels_hold_one_load_with_a_minimum():

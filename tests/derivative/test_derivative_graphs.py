@@ -47,12 +47,6 @@ def test_pullbacks_have_the_shape_of_their_node_behind_that_of_the_value(number:
     assert (leaves["v"], leaves["A"]) == work.results
 
 
-def test_without_variables_there_is_the_expression_alone() -> None:
-    work = derivative_graph(td.sin(v), [])
-    assert (work.results, work.pullbacks) == ((), {})
-    assert work.root.op == "call"
-
-
 def test_simplified_pullbacks_are_those_of_the_simplified_graph() -> None:
     square = td.TensorComprehension(v[i] ** 2, (i, 3))
     raw, simplified = (derivative_graph(td.sum(td.exp(square)), [v], simplify=flag) for flag in (False, True))
@@ -60,9 +54,3 @@ def test_simplified_pullbacks_are_those_of_the_simplified_graph() -> None:
     assert (
         simplified.pullbacks[next(node for node in simplified.pullbacks if node.op == "tensor")] in simplified.results
     )
-
-
-def test_in_index_notation_variables_have_one() -> None:
-    work = derivative_graph(td.TensorComprehension(v[i] ** 2, (i, 3)), [v])
-    assert list(work.pullbacks.values()) == list(work.results)
-    assert [node.op for node in work.pullbacks] == ["tensor"]

@@ -17,7 +17,7 @@ def as_tensor(graph, axes, shape, value):
 
 
 @pytest.mark.parametrize("write", [entry, written_out])
-@every("seed", range(20))
+@every("seed", range(8))
 def test_entries_are_read_back(seed, write):
     graph, values, _, nodes, _ = random_graph(np.random.default_rng(seed), 20)
     tensors = [node for node in reachable(*nodes) if node.shape]

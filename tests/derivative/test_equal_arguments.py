@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from fractions import Fraction
 from functools import partial
 from math import factorial
@@ -75,31 +74,6 @@ def partials(function, count, args):
             yield orders, partial_derivative(function, orders, args)
 
 
-@every("point", [a, sympy.Integer(2), x[0], 2 * x[p], sympy.sin(a)], ids=str)
-@every("function, count", [(h, 2), (k, 3)])
-def test_different_orders_are_never_equal(function, count, point):
-    found = dict(partials(function, count, [point] * count))
-    assert len(found) == len(set(found.values())) == (9 if count == 2 else 19)
-    assert len((sum(found.values()) / 3).atoms(td.Subs)) == len(found)
-    for orders, derivative in found.items():
-        assert derivative.func(*derivative.args) == derivative
-        assert pickle.loads(pickle.dumps(derivative)) == derivative
-        assert sympy.sympify(derivative).free_symbols == point.free_symbols
-        value = derivative.subs(function, formula((3, 2, 2)[:count])).doit()
-        assert value == formula_slope((3, 2, 2)[:count], orders, point)
-        names = {**vars(sympy), **vars(td), "h": h, "k": k, "x": x, "n": n, "p": p, "a": a}
-        names |= {name: sympy.Symbol(name) for name in ("xi_1", "xi_2", "xi_3")}
-        assert eval(str(derivative), names) == derivative
-        assert eval(sympy.srepr(derivative), {**vars(sympy), **vars(td)}) == derivative
-    moved = {orders: derivative.xreplace({x: y}) for orders, derivative in found.items()}
-    assert len(set(moved.values())) == len(moved)
-
-
-def formula_slope(powers, orders, point):
-    coefficient = monomial_slope(powers, orders, Fraction(1))
-    return sympy.Integer(int(coefficient)) * point ** max(0, sum(powers) - sum(orders))
-
-
 def test_mixed_partials_commute():
     one = td.Subs(Derivative(h(t, u), t, u), (t, u), (a, a))
     assert one == td.Subs(Derivative(h(s, t), t, s), (t, s), (a, a))
@@ -148,15 +122,6 @@ def test_functions_of_whole_tensors(args, order):
     values = values if slope.has(y) else {x: values[x]}
     assert list(evaluate(slope.subs(function, formula(powers)).doit(), values)) == expected
     assert list(evaluate(slope, {**values, function: formula(powers)})) == expected
-
-
-def test_texts():
-    second = partial_derivative(h, (1, 1), (x[0], x[0]))
-    assert str(second) == "Subs(Derivative(h(xi_1, xi_2), xi_1, xi_2), (xi_1, xi_2), (x[0], x[0]))"
-    assert r"\xi_{1}=x_{0}\\ \xi_{2}=x_{0}" in sympy.latex(second)
-    assert "xi_1=x" in sympy.pretty(second, use_unicode=False).replace(" ", "")
-    xi = sympy.Symbol("xi_1")
-    assert str(partial_derivative(h, (1, 0), (xi, xi))) == "Subs(Derivative(h(xi_1_1, xi_1), xi_1_1), xi_1_1, xi_1)"
 
 
 def test_a_formula_with_names_of_its_own():

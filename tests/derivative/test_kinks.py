@@ -20,12 +20,12 @@ def floats(arrays):
 
 
 @every("name", [*FUNCTIONS])
-def test_both_orders_in_every_backend(name, simulator):
+def test_both_orders_in_every_backend_by_turns(name, simulator):
     (pair,) = hvp(FUNCTIONS[name], {X: VALUES[v]}, {X: VALUES[X], w: VALUES[w]})
     wanted = floats(pair)
     assert np.isfinite(wanted).all()
     found = [floats(evaluate(derivatives(name), VALUES)), computed(name, "numpy")]
-    found += [simulator(computed, name, backend) for backend in ("numba", "cuda")]
+    found.append(simulator(computed, name, ("numba", "cuda")[[*FUNCTIONS].index(name) % 2]))
     for parts in found:
         np.testing.assert_allclose(parts, wanted, rtol=1e-9, atol=1e-9)
 

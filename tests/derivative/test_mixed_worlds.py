@@ -77,14 +77,6 @@ def test_results_read_well(derivative, text):
     assert str(derivative) == text
 
 
-def test_no_slope_is_taken_in_a_branch_that_is_not():
-    positive = td.elementwise(lambda t: sympy.Piecewise((log(t), t > 0), (0, True)), x)
-    first, second = td.gradient(td.sum(positive), x), td.hessian(td.sum(positive), x)
-    slope, curvature = td.lambdify((x,), (first, second), backend="numpy")([2.0, 0.0, -1.0])
-    np.testing.assert_allclose(slope, [0.5, 0, 0])
-    np.testing.assert_allclose(curvature, np.diag([-0.25, 0, 0]))
-
-
 def nodes_of_chain(depth):
     z = x
     for _ in range(depth):
@@ -118,36 +110,6 @@ def test_terms_that_leave_a_sum_of_products_are_scalars():
     gradient = td.lambdify([a, u, v], td.gradient(total, v), "numpy")
     expected = (gradient(at[0] + 1e-5, *at[1:]) - gradient(at[0] - 1e-5, *at[1:])) / 2e-5
     np.testing.assert_allclose(td.lambdify([a, u, v], mixed, "numpy")(*at), expected, rtol=1e-7)
-
-
-EINSUMS = {
-    "read as such only without its deltas": (
-        td.IndexedSum(A[i, j] * x[j] * td.exp(x)[i], (i, 0, n - 1), (j, 0, n - 1)),
-        "A.T @ exp(x) + exp(x)*(A @ x)",
-    ),
-    "beside a sum of all": (
-        td.IndexedSum(A[i, j] * x[j] * x[i], (i, 0, n - 1), (j, 0, n - 1)) + td.sum(x),
-        "A @ x + A.T @ x + 1",
-    ),
-    "a scalar": (
-        td.sum(x) * td.IndexedSum((B.T @ y)[j] ** 2, (i, 0, n - 1), (j, 0, m - 1)),
-        "n*sum((B.T @ y)**2)*ones(n)",
-    ),
-    "a sum over an axis": (td.sum(td.TensorComprehension(B[i, j] * x[i], (j, m), (i, n))), "sum(B, axis=1)"),
-    "of a table that is read once": (
-        td.sum(td.TensorComprehension(td.IndexedSum(A[i, j] * x[j], (j, 0, n - 1)), (i, n)) ** 2),
-        "2*A.T @ A @ x",
-    ),
-}  # fmt: skip
-
-
-@every("name", [*EINSUMS])
-def test_sums_that_are_einsums_come_back_as_such(name):
-    expr, text = EINSUMS[name]
-    gradient = td.gradient(expr, x)
-    assert str(gradient) == text
-    assert str(td.simplify_deltas(gradient)) == text
-    assert td.check_derivative(expr, x, sizes={n: 3, m: 2}) < 1e-6
 
 
 def test_tables_of_derivatives_have_their_axes_in_order():

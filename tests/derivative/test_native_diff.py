@@ -81,29 +81,6 @@ def has_delta_under_a_sum(expr):
     return any(total.body.has(KroneckerDelta) for total in expr.atoms(td.IndexedSum))
 
 
-@every("name", ["unknown size", "squares of a product", "dilated", "log of a dot", "a delta"])
-def test_second_derivatives(name):
-    expr, base = CASES[name]
-    lifted, variable, sizes, values = problem(expr, base)
-    names, again = (i, j, p, q)[: variable.rank], (q, p, j, i)[: variable.rank]
-    twice = td.diff(expr, base[names], base[again])
-    assert not has_delta_under_a_sum(twice)
-    axes = zip((*names, *again), variable.shape * 2, strict=True)
-    gradient = td.gradient(lifted, variable)
-    expected = differentiate(gradient, variable, values, sizes)
-    np.testing.assert_array_equal(close(evaluate(td.TensorComprehension(twice, *axes), values, sizes)), close(expected))
-
-
-def test_sympy_21891_no_capture():
-    assert diff(dot, x[I]) == Sum(y[I], (I, 0, n - 1))  # SymPy's answer
-    assert td.diff(dot, x[i]) == td.lift(y[i])
-    product = Sum(A[i, k] * B[k, j], (k, 0, m - 1))
-    assert td.diff(product, A[k, j]) == td.lift(KroneckerDelta(i, k) * B[j, j])
-    twice = Sum(x[i] ** 2, (i, 0, n - 1)) * Sum(x[p], (p, 0, n - 1))
-    expected = td.lift(Sum(x[i] ** 2, (i, 0, n - 1)) + 2 * x[p] * Sum(x[j], (j, 0, n - 1)))
-    assert td.canonical(td.diff(twice, x[p])) == td.canonical(expected)
-
-
 def test_unevaluated_derivatives():
     captured = sympy.Derivative(dot.xreplace({I: i}), x[i])
     assert isinstance(td.lift(captured), sympy.Derivative)
@@ -116,40 +93,6 @@ def test_captured_by_sympys_doit():
     nested = Sum(x[i] * Sum(A[i, k], (k, 0, m - 1)), (i, 0, n - 1))
     assert diff(nested, x[k]).doit().has(A[k, k])
     assert td.canonical(td.diff(nested, x[k])) == td.canonical(td.lift(Sum(A[k, j], (j, 0, m - 1))))
-
-
-def test_sympy_12751_12191_9185_sums_of_deltas_are_reduced():
-    assert td.diff(Sum(x[i], (i, 0, n - 1)), x[p]) == 1
-    assert td.diff(Sum(x[i] ** 2, (i, 0, n - 1)), x[p]) == 2 * td.lift(x[p])
-    assert td.diff(Sum(z[i] ** 2, (i, 0, 3)), z[p]) == Piecewise((2 * td.lift(z[p]), p <= 3), (0, True))
-    assert td.simplify_deltas(Sum(KroneckerDelta(i, p) * x[i], (i, 0, n - 1))) == Piecewise(
-        (td.lift(x[p]), (p >= 0) & (p <= n - 1)), (0, True)
-    )
-
-
-def test_sympy_28950_several_deltas():
-    several = Sum(KroneckerDelta(i, j) * x[i] * (y[j] + KroneckerDelta(j, p)), (i, 0, n - 1), (j, 0, n - 1))
-    reduced = td.simplify_deltas(several)
-    assert not has_delta_under_a_sum(reduced)
-    _, _, sizes, values = problem(several.subs(p, 1), x)
-    for place in (-1, 0, 2, 5):
-        numbers = [float(v) for v in values[td.lift(x)]], [float(v) for v in values[td.lift(y)]]
-        expected = sum(a * b for a, b in zip(*numbers, strict=True)) + (numbers[0][place] if 0 <= place < 3 else 0)
-        assert float(evaluate(reduced, values, {**sizes, p: place})) == pytest.approx(expected, rel=1e-12)
-
-
-def test_sympy_27359_conditions_do_not_leak():
-    guarded = Sum(KroneckerDelta(i, p) * Piecewise((x[i], i > 0), (0, True)), (i, 0, n - 1))
-    result = td.simplify_deltas(guarded)
-    assert i not in result.free_symbols
-    assert evaluate(result, {td.lift(x): [1, 2, 3]}, {p: 0}) == 0
-    assert evaluate(result, {td.lift(x): [1, 2, 3]}, {p: 2}) == 3
-
-
-def test_strides_keep_their_congruence():
-    expr = Sum(z[2 * i] * y[i], (i, 0, 2))
-    assert diff(expr, z[p]).doit().subs(p, 1) == y[sympy.Rational(1, 2)]
-    assert td.diff(expr, z[p]).subs(p, 1) == 0
 
 
 def test_products_name_no_index_like_a_free_one():
@@ -223,7 +166,7 @@ def test_refusals(variables, kind, message):
         td.diff(t * dot, *variables)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_functions(seed):
     """Random functions written natively, by entries whose indices have the names of bound ones."""
     function = random_function(seed, "tables", depth=3)
@@ -238,9 +181,3 @@ def test_random_functions(seed):
         limits = zip((*axes, *names), (*whole.shape, *variable.shape), strict=True)
         got = evaluate(td.TensorComprehension(result, *limits), values)
         np.testing.assert_array_equal(got, differentiate(whole, variable, values))
-
-
-def test_products_of_matrices_stay_products():
-    X, S = MatrixSymbol("X", n, m), MatrixSymbol("S", m, m)
-    assert str(td.diff(td.lift(sympy.Trace(S**3)), S)) == "3*S.T @ S.T"
-    assert str(td.diff(td.lift(sympy.Trace(X * S * X.T)), X)) == "X @ (S + S.T)"

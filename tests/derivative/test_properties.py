@@ -83,22 +83,22 @@ def test_both_modes_are_exact_and_transposed(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed))
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 102))
 def test_both_modes_in_kernels(seed):
     check_both_modes(Problem(random_function(seed, "sizes", depth=2), seed), kernel=True)
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
+@pytest.mark.parametrize("seed", range(200, 202))
 def test_both_modes_of_functions_of_tables(seed):
     check_both_modes(Problem(random_function(seed, "tables"), seed))
 
 
-@pytest.mark.parametrize("seed", range(300, 304))
+@pytest.mark.parametrize("seed", range(300, 302))
 def test_both_modes_of_smooth_functions(seed):
     check_both_modes(Problem(random_function(seed, "sizes", kind="smooth"), seed, low=-1, high=1))
 
 
-@pytest.mark.parametrize("seed", range(400, 404))
+@pytest.mark.parametrize("seed", range(400, 402))
 def test_linear_in_cotangent_and_tangent(seed):
     problem = Problem(random_function(seed, "sizes", depth=2), seed)
     f, cotangent = problem.function, problem.cotangent
@@ -150,7 +150,7 @@ def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     assert list(map(canonical, derivatives(renamed))) == list(map(canonical, expected))
 
 
-@pytest.mark.parametrize("seed", range(600, 604))
+@pytest.mark.parametrize("seed", range(600, 602))
 def test_second_derivatives_by_all_ways(seed):
     problem = Problem(random_function(seed, "sizes", rank=1, depth=2, kinks=False), seed)
     scalar = as_scalar(problem.function, problem.cotangent)

@@ -9,8 +9,6 @@ import sympy_tensordiff as td
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import reachable
-from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_equal, random_values
 
 i, j, k, p, n = td.indices("i j k p n")
 x, dx, ex = (td.TensorSymbol(name, 6) for name in ("x", "dx", "ex"))
@@ -70,51 +68,6 @@ s = td.IndexedSum(sympy.sin(f[i]) * x[i] + r * x[5 - i] ** 3, (i, 0, 1))
 )
 def test_results_read_well(got, text):
     assert str(got) == text
-
-
-def test_chained_comprehensions():
-    """The tangent of a comprehension is a comprehension; a constant one is written where it is read."""
-    g = td.TensorComprehension(f[1 - i] * f[i] + 2, (i, 2))
-    values = random_values((g, dx, dw), seed=3)
-    got = td.jvp(g, (x, w), (dx, dw))
-    tangent = evaluate(td.jvp(f, (x, w), (dx, dw)), values)
-    value = evaluate(f, values)
-    assert_equal(
-        evaluate(got, values), [tangent[1 - m] * value[m] + value[1 - m] * tangent[m] for m in range(2)], "jvp"
-    )
-    shifted = td.TensorComprehension(3 * x[i + 1], (i, 5))
-    ones = td.TensorComprehension(1, (i, 6))
-    product = td.IndexedSum(shifted[i] * x[i], (i, 0, 4))
-    assert str(td.jvp(product, x, ones)) == "3*IndexedSum(x[i + 1] + x[i], (i, 0, 4))"
-
-
-COMPOSED = {
-    "forward over reverse": (lambda: td.jvp(td.gradient(s, x), x, dx), lambda: td.hvp(s, x, dx)),
-    "reverse over forward": (lambda: td.gradient(td.jvp(s, x, dx), x), lambda: td.hvp(s, x, dx)),
-    "forward over forward": (
-        lambda: td.jvp(td.jvp(s, x, dx), x, ex),
-        lambda: td.IndexedSum(td.hvp(s, x, dx)[p] * ex[p], (p, 0, 5)),
-    ),
-    "the order of two directions": (
-        lambda: td.jvp(td.jvp(s, x, dx), w, dw),
-        lambda: td.jvp(td.jvp(s, w, dw), x, dx),
-    ),
-    "of a gradient by another variable": (
-        lambda: td.jvp(td.gradient(s, w), (x, r), (dx, dr)),
-        lambda: td.vjp(td.jvp(s, (x, r), (dx, dr)), w, 1),
-    ),
-    "a column of the Jacobian": (
-        lambda: td.jvp(f, x, td.TensorComprehension(sympy.KroneckerDelta(j, 3), (j, 6))),
-        lambda: td.TensorComprehension(td.jacobian(f, x)[i, 3], (i, 2)),
-    ),
-}
-
-
-@every("name", [*COMPOSED])
-def test_compositions(name):
-    left, right = (side() for side in COMPOSED[name])
-    values = random_values((left, right, s, dx, ex, dw, dr), seed=5)
-    assert_equal(evaluate(left, values), evaluate(right, values), name)
 
 
 def test_a_kernel_of_value_and_tangent():

@@ -39,12 +39,3 @@ READINGS = {
 def test_readings(name):
     derivative, expected = READINGS[name]
     assert str(derivative()) == expected
-
-
-def test_deltas_in_a_sum_of_cotangents_are_absorbed():
-    """Each diagonal of the sum is pulled back by itself; in the sum it would stand in a contraction."""
-    n = td.indices("n")
-    S, a, b = td.TensorSymbol("S", (n, n)), td.TensorSymbol("a", n), td.TensorSymbol("b", n)
-    hessian = td.hessian(a @ td.inv(S) @ b, S)
-    assert hessian.atoms(td.EinsumProduct)
-    assert not hessian.atoms(td.DeltaTensor)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
-from math import erf, inf
+from math import inf
 
 import mpmath
 import numpy as np
@@ -87,20 +86,6 @@ def test_functions_of_two_arguments(name):
         assert float(evaluate(gradient, values)[0]) == pytest.approx(expected, rel=1e-12)
 
 
-POLYNOMIALS = {"legendre", "chebyshevt", "hermite", "laguerre"}  # SymPy has no number for index 0's derivative
-ORDERS = [(name, order) for name in BY_LAST for order in (0, 2, *(("an index",) if name not in POLYNOMIALS else ()))]
-
-
-@every("name, order", ORDERS)
-def test_functions_with_a_fixed_order(name, order):
-    function = BY_LAST[name]
-    gradient = td.gradient(total(function(x[k], k if order == "an index" else order)), x)
-    got = evaluate(gradient, {x: POINT})
-    for number, (value, at) in enumerate(zip(got, POINT, strict=True)):
-        expected = slope_by_sympy(lambda u, m=number: function(u, m if order == "an index" else order), at)
-        assert float(value) == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
-
-
 def test_the_order_of_a_bessel_function_stays_unevaluated():
     """As SymPy itself leaves it, in first and second derivatives; the argument is differentiated all the same."""
     gradient = td.gradient(total(sympy.besselj(a, x[k])), a)
@@ -114,15 +99,6 @@ def test_the_order_of_a_bessel_function_stays_unevaluated():
     assert abs(float(numeric)) < 1e-9
     second = td.gradient(gradient, a)
     assert second == total(Derivative(sympy.besselj(a, x[k]), (a, 2)))
-
-
-def test_supplied_order_derivative():
-    derived = td.gradient(total(sympy.besselj(a * x[k], x[k])), a)
-    supplied = np.vectorize(lambda nu, at: float(mpmath.diff(lambda m: mpmath.besselj(m, at), nu)))
-    got = td.lambdify([a, x], derived, "numpy", functions={("besselj", (1, 0)): supplied})(0.5, np.array(POINT, float))
-    step = mpmath.mpf("1e-6")
-    value = [sum(mpmath.besselj((0.5 + h) * v, v) for v in map(float, POINT)) for h in (step, -step)]
-    assert float(got) == pytest.approx(float((value[0] - value[1]) / (2 * step)), rel=1e-8)
 
 
 @every(
@@ -182,11 +158,6 @@ def test_factorial_and_cube_roots_of_negative_numbers():
     for backend in ("numpy", "numba"):
         got = td.lambdify([x], roots, backend)(np.array([-8.0, 0, 27, -1]))
         np.testing.assert_allclose(got, [-2, 0, 3, -1])
-
-
-def test_heaviside_and_sign_have_no_delta():
-    gradient = td.gradient(total(sympy.Heaviside(x[k]) * y[k] + sympy.sign(x[k]) * x[k]), x)
-    assert gradient == td.TensorComprehension(sympy.sign(x[p]), (p, 4))
 
 
 # ------------------------------------------------------------------ constants
@@ -313,10 +284,6 @@ def test_a_base_that_is_no_variable():
     assert td.gradient(total(0 ** x[k]), x) == td.TensorComprehension(0, (p, 4))
     with pytest.raises(UnsupportedError, match=r"\(-2\)\*\*b has no derivative by b: .* write Abs\(-2\)\*\*b"):
         td.gradient(total((-2) ** x[k]), x)
-
-
-def test_erf_is_that_of_python():
-    assert td.lambdify([a], sympy.erf(a), "numpy")(0.3) == pytest.approx(erf(0.3), rel=4 * sys.float_info.epsilon)
 
 
 def test_an_exact_zero_annihilates_a_number_that_is_computed_does_not():

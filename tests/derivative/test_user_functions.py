@@ -82,21 +82,6 @@ def test_written_in_terms_of_sympy(body, by, written):
     assert td.gradient(total(body), by) == td.TensorComprehension(written, (p, 5))
 
 
-def test_entries_that_may_be_one_are_told_apart():
-    """x[p] and x[4 - p] are the same entry at p = 2, so that neither is a variable beside the other."""
-    text = str(td.gradient(total(g(x[k], x[4 - k])), x).body)
-    assert "Subs(Derivative(g(xi_1, x[4 - p]), xi_1), xi_1, x[p])" in text
-    assert "Derivative(g(x[p]" not in text
-
-
-def test_mixed_partials_are_one():
-    second = td.hessian(total(g(x[k] ** 2, y[k])), x)
-    assert str(second).count("g(") == 2  # g_1 and g_11
-    one = sympy.diff(g(a, u), a, u)
-    assert td.diff(total(g(x[k], y[k])), x[p], y[p]) == td.diff(total(g(x[k], y[k])), y[p], x[p])
-    assert td.gradient(td.gradient(g(a, u), a), u) == one
-
-
 def test_names_are_the_same_in_every_run():
     expression = total(g(2 * x[k], 3 * x[k]) * h(x[k] + xi))
     texts = {str(td.gradient(expression, x)) for _ in range(3)}
@@ -147,16 +132,6 @@ def test_no_capture_under_a_binder():
     assert bound != k and moved.has(Derivative(h(x[k]), x[k])) and k in moved.free_symbols
     values = {x: [1, 2, 3, 4, 5], y: [1, 1, 1, 1, 1], k: 2, **CUBIC}
     assert evaluate(moved, values) == 5 * (3 * 9 - 1)
-
-
-def test_both_forms_are_read_again():
-    scalar = total(g(2 * x[k], y[k]) * h(x[k]))
-    first = td.gradient(scalar, x)
-    direct = td.hessian(scalar, x)
-    again = td.jacobian(first, x)
-    values = {x: [1, 2, Fraction(1, 2), -1, 3], y: [1, -1, 2, Fraction(3, 2), 2], **CUBIC}
-    assert (evaluate(again, values) == evaluate(direct, values)).all()
-    assert (evaluate(again, values) == hessian(scalar, x, values)).all()
 
 
 def test_the_notation_of_sympy_itself_is_read():
@@ -233,24 +208,3 @@ def test_the_reference_interpreter_wants_formulas():
         evaluate(h(x[0]), {x: range(5)})
     with pytest.raises(UnsupportedError, match="cannot tell the argument"):
         evaluate(Derivative(h(2 * a), a), {a: 1, **CUBIC})
-
-
-def test_points_of_one_text_are_told_apart():
-    """SymPy compares the points of `Subs` by their text, and its cache would put one tensor for the other."""
-    g, t = sympy.Function("g"), sympy.Symbol("t")
-    short, long = td.TensorSymbol("x", 5), td.TensorSymbol("x", 6)
-    slopes = [sympy.Subs(sympy.Derivative(g(t), t), t, tensor[0]) for tensor in (short, long)]
-    assert slopes[0] != slopes[1]
-    assert [(2 * slope).atoms(td.TensorSymbol) for slope in slopes] == [{short}, {long}]
-
-
-def test_tensors_of_one_name_are_not_mixed_up():
-    """SymPy compares the points of `Subs` by their text, and finds equal ones in its caches."""
-    shapes = (5, n, 6)
-    results = [td.gradient(h(2 * td.TensorSymbol("x", shape)[0]), td.TensorSymbol("x", shape)) for shape in shapes]
-    for shape, result in zip(shapes, results, strict=True):
-        assert result.body.atoms(td.TensorSymbol) <= {td.TensorSymbol("x", shape)}
-        (point,) = next(iter(result.atoms(Subs))).point
-        assert point == 2 * td.TensorSymbol("x", shape)[0]
-        assert 3 * next(iter(result.atoms(Subs))) == 3 * Subs(Derivative(h(xi), xi), xi, point)
-    assert len({next(iter(result.atoms(Subs))) for result in results}) == 3

@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import shutil
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.testing.values import random_values, to_double
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
 
 i, j, k, n, m = td.indices("i j k n m")
 A, X = td.TensorSymbol("A", (n, n)), td.TensorSymbol("X", (n, n))
@@ -98,14 +96,6 @@ def test_shared_nodes_stand_once() -> None:
     assert drawing.text.count("A") == 1
 
 
-def test_each_graph_has_its_own_nodes() -> None:
-    drawing = td.draw_graph(td.sum(td.sin(v)), v)
-    assert nodes_of(drawing.source) == ["Σ (i->)", "sin", "v", "cos\\npullback of v", "v"]
-    assert edges_of(drawing.source) == [("e0", "e1"), ("e1", "e2"), ("d0", "d1")]
-    assert "cluster_0" in drawing.source and "cluster_1" in drawing.source
-    assert "cluster" not in td.draw_graph(td.sum(td.sin(v))).source
-
-
 @every("name", [*EXPRESSIONS])
 def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
     expr, wrt = EXPRESSIONS[name]
@@ -125,7 +115,7 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
     np.testing.assert_allclose(Evaluation(numbered, values, {"n": extent}, extent).of(part), wanted, rtol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "LONGEST_LINE", 10**6)
     generated = random_function(seed, "sizes", kinks=True, depth=2)
@@ -201,17 +191,6 @@ def test_bounds_that_are_none_of_one_variable() -> None:
     assert text == "Σ s, t = 0 … min(5, 2*s) where 2*t ≤ 7 and s ≤ 9"
 
 
-def test_names_of_indices_differ_from_those_around_them() -> None:
-    """The inner sums are one node of the graph, with the name `j` of the first: the second stands below another j."""
-    first = td.IndexedSum(y[i] * td.IndexedSum(A[j, i], (j, 0, n - 1)), (i, 0, n - 1))
-    second = td.IndexedSum(w[j] * td.IndexedSum(A[k, j], (k, 0, n - 1)), (j, 0, n - 1))
-    lines = [line.strip("│├└─ ") for line in td.draw_graph(sympy.cos(first) + sympy.sin(second)).text.splitlines()]
-    assert [line for line in lines if line[:2] in ("Σ ", "A[")] == [
-        *("Σ i = 0 … n - 1", "Σ j = 0 … n - 1", "A[j, i]"),
-        *("Σ j = 0 … n - 1", "Σ j_1 = 0 … n - 1", "A[j_1, j]"),
-    ]
-
-
 def test_a_bound_index_has_no_name_of_a_tensor() -> None:
     named = td.TensorSymbol("k", n)
     expr = td.IndexedSum(v[k], (k, 0, n - 1)) * td.sum(named)
@@ -231,14 +210,6 @@ def test_functions_and_matrices() -> None:
 
 
 # ---------------------------------------------------------------- derivatives
-
-
-def test_pullbacks_are_named() -> None:
-    found, numbered = trees(td.draw_graph(td.sum(td.sin(v) + td.cos(td.sin(v))), v).text)
-    assert numbered["1"].text == "sin"
-    (root,) = found["derivative by v"]
-    assert (root.text, root.pullback_of) == ("*(i,i->i)", "v")
-    assert [(part.text, part.pullback_of) for part in root.children] == [("+", "#1"), ("cos", None)]
 
 
 def test_pullbacks_under_a_view_are_named() -> None:
@@ -339,20 +310,6 @@ def test_shared_graphs_have_short_texts() -> None:
 
 
 EVIL = 'q"];\\N\n&lt;<b> -> x'
-
-
-def test_names_do_not_break_out() -> None:
-    drawing = td.draw_graph(sympy.sin(sympy.Symbol(EVIL, real=True)))
-    assert len(nodes_of(drawing.source)) == 2
-    assert r'label="q\"];\\N�&amp;lt;<b> -> x"' in drawing.source
-    assert drawing.text == "sin\n└─ " + EVIL.replace("\n", "�")
-
-
-def test_long_texts_are_cut() -> None:
-    drawing = td.draw_graph(td.sin(td.TensorSymbol("x" * 500, 3)), td.TensorSymbol("x" * 500, 3))
-    assert max(map(len, drawing.text.splitlines())) < 160
-    assert max(len(label) for label in nodes_of(drawing.source)) < 160
-    assert "…" in drawing.text
 
 
 def texts() -> str:
@@ -467,13 +424,6 @@ def test_edges_are_numbered_where_left_and_right_may_change() -> None:
     assert re.findall(r'-> e\d+ \[label=" (\d)"\]', shared) == ["1", "2", "1", "2"]
     assert 'label=" ' not in td.draw_graph(A @ v).source
     assert re.findall(r'label=" (\w+)"', td.draw_graph(td.relu(A @ v), v).source).count("then") == 1
-
-
-@NEEDS_DOT
-def test_save_pictures(tmp_path: Path) -> None:
-    drawing = td.draw_graph(td.sin(v), v)
-    drawing.save(tmp_path / "x.png")
-    assert (tmp_path / "x.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_the_pictures_of_the_documentation_are_those_of_today() -> None:

@@ -351,7 +351,7 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, (i, 3)), {"sizes": {"i": 2}}, ArgumentError, "i has a range and a number; leave one of them out"),
     ((i, [(i, 3), (i, 4)]), {}, ArgumentError, "the index i has two ranges; use two names"),
     ((i + j, (i, 3), (j, 4)), {}, ArgumentError, "and not an entry: all limits are one list, [(i, 3), (j, 4)]"),
-    ((i, [(i, 0, j), (j, 0, i)]), {}, IndexExpressionError, "the range of i depends on i itself"),
+    ((i, [(i, 0, j), (j, 0, i)]), {}, IndexExpressionError, "the range of i depends on i itself, by way of its bounds"),
     ((i + j, [(i, 3), (j, 0, i**2)]), {}, UnsupportedError, "is not linear: it rounds, or multiplies indices, and"),
     ((i, (i, 3), (1, 2)), {}, ArgumentError, "at has 2 values for 1 axes"),
     ((i, (i, 3), i + 1), {}, ArgumentError, "at is an entry, so i + 1 must be a number and not depend"),

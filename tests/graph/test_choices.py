@@ -3,11 +3,9 @@
 import pytest
 import sympy
 from exact_checks import assert_derivative_exact, assert_second_exact
-from sympy import Eq, KroneckerDelta, Min, Mod, Ne, Piecewise, sqrt
+from sympy import KroneckerDelta, Min, Ne, Piecewise, sqrt
 
 import sympy_tensordiff as td
-from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer.affine import Affine, Row
 
 i, k, n, p = td.indices("i k n p")
 x, z, w = td.TensorSymbol("x", 8), td.TensorSymbol("z", 8), td.TensorSymbol("w", 3)
@@ -26,42 +24,6 @@ def test_choices_by_one_condition_are_one_choice():
     assert result == Piecewise((2 * x[p], x[p] > 0), (1, True))
 
 
-def test_choices_by_one_condition_are_one_choice_whatever_else_they_are_multiplied_by():
-    result = derivative(Piecewise((x[i] ** 2 * z[i], z[i] > 0), (x[i] ** 3, True)) + x[i])
-    assert result == Piecewise((2 * x[p] * z[p], z[p] > 0), (3 * x[p] ** 2, True)) + 1
-
-
-def test_choices_by_different_conditions_stay_apart():
-    result = derivative(Piecewise((x[i] ** 2, z[i] > 0), (0, True)) + Piecewise((x[i], z[i] > 1), (0, True)))
-    assert len(result.atoms(Piecewise)) == 2
-
-
-def test_a_case_and_its_opposite_are_one_choice():
-    result = derivative(Piecewise((x[i] ** 2, Eq(Mod(i, 2), 1)), (x[i], True)))
-    assert result == Piecewise((1, Eq(Mod(p, 2), 0)), (2 * x[p], True))
-    result = derivative(Piecewise((x[i] ** 2, i > 2), (x[i] ** 3, True)))
-    assert result == Piecewise((2 * x[p], p >= 3), (3 * x[p] ** 2, True))
-    assert result == derivative(Piecewise((x[i] ** 3, i <= 2), (x[i] ** 2, True)))
-
-
-def test_a_case_and_its_opposite_under_a_common_condition():
-    A = td.TensorSymbol("A", (8, 8))
-    body = Piecewise((A[i, k] ** 2, (i > 2) & (k < 6)), (A[i, k] ** 3, k < 6), (0, True))
-    total = td.IndexedSum(body, (i, 0, 7), (k, 0, 7))
-    assert_derivative_exact(total, A)
-    choice = Piecewise((2 * A[p, n], (p >= 3) & (n <= 5)), (3 * A[p, n] ** 2, n <= 5), (0, True))
-    assert sympy.diff(total, A[p, n]) == choice
-
-
-def test_an_edge_and_the_rest_are_one_choice():
-    result = derivative(Piecewise((x[i] ** 2, i > 0), (x[i], True)))
-    assert result == Piecewise((2 * x[p], p >= 1), (1, True))
-    result = derivative(Piecewise((x[i] ** 2, i < 7), (x[i], True)))
-    assert result == Piecewise((1, p >= 7), (2 * x[p], True))
-    # In the middle there are two sides.
-    assert derivative(Piecewise((x[i] ** 2, i > 3), (x[i], i >= 3), (0, True))).has(sympy.KroneckerDelta)
-
-
 def test_what_holds_in_a_case_and_in_its_opposite_holds_always():
     df = td.TensorSymbol("df", 4)
     f = td.TensorComprehension((x[2 * i] + x[2 * i + 1]) / 2, (i, 4))
@@ -78,57 +40,6 @@ def test_cases_that_are_no_opposites_stay_apart():
 def test_a_difference_takes_the_minus_in():
     result = derivative(sqrt((z[i] - x[i]) ** 2 + 1))
     assert result == (x[p] - z[p]) / sqrt((x[p] - z[p]) ** 2 + 1)
-
-
-def test_a_range_that_others_leave_one_value():
-    # Near the lower edge x[0] is repeated; there k <= -i with k >= 0 and i >= 0 leaves i = k = 0.
-    edge = Piecewise((x[0], i + k < 1), (x[i + k - 1], True))
-    f = td.TensorComprehension(td.IndexedSum(edge * w[k], (k, 0, 1)), (i, 8))
-    assert_derivative_exact(f, x)
-    assert_derivative_exact(f, w)
-    df = td.TensorSymbol("df", 8)
-    at_edge = td.vjp(f, x, df).body.coeff(sympy.KroneckerDelta(0, p))
-    assert at_edge == df[0] * w[0]
-
-
-def test_a_size_stands_on_the_right():
-    N = td.indices("N")
-    y = td.TensorSymbol("y", 2 * n)
-    total = td.IndexedSum(y[i] ** 2, (i, 1, N - 2))
-    choice = sympy.diff(total, y[p])
-    assert choice == Piecewise((2 * y[p], (p >= 1) & (p <= N - 2)), (0, True))
-
-
-def test_products_of_many_choices_stay_small():
-    # The terms of the derivative share all conditions; written case by case there would be 2**24 of them.
-    y = td.TensorSymbol("y", 24)
-    product = sympy.Mul(*(Piecewise((y[m] ** 2 + 2, y[m] > 0), (y[m] + 3, True)) for m in range(24)))
-    gradient = td.gradient(product, y).body
-    assert sum(1 for _ in sympy.preorder_traversal(gradient)) < 24 * 24 * 100
-
-
-def test_many_cases_with_opposites_are_joined_without_recursion():
-    graph = Graph()
-    v = [graph.fresh(f"v{m}") for m in range(1500)]
-    forms = [Affine.variable(m) for m in v]
-    values = [graph.scalar(sympy.Symbol(f"s{m}", real=True)) for m in v]
-    cases = [
-        graph.guard([row], value)
-        for form, value in zip(forms, values, strict=True)
-        for row in (Row("ge", form), Row("ge", -form - 1))
-    ]
-    assert graph.add(cases) is graph.add(values)
-
-
-def test_long_and_deep_choices_are_left_apart():
-    graph = Graph()
-    conditions = [graph.compare("lt", graph.scalar(sympy.Symbol(f"c{m}", real=True)), graph.zero) for m in range(1000)]
-    first, second = (graph.scalar(sympy.Symbol(name, real=True)) for name in "ab")
-    long = [graph.mul([v, *(graph.select(c, graph.one, graph.zero) for c in conditions)]) for v in (first, second)]
-    assert graph.add(long).op == "add"
-    for c in conditions:
-        first, second = graph.select(c, graph.one, first), graph.select(c, second, graph.one)
-    assert graph.add([first, second]).op == "add"
 
 
 j = td.indices("j")

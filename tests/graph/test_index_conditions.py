@@ -36,7 +36,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.graph.decision_trees import CASES_LIMIT
-from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
+from sympy_tensordiff.graph.index_conditions import linear_condition
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, p, q, N, W = td.indices("i j k p q N W")
@@ -145,11 +145,6 @@ def test_random_relations_mean_the_same():
             assert linear.xreplace(values) == relation.xreplace(values), (relation, linear, values)
 
 
-def test_what_is_no_condition_on_indices():
-    assert on_indices(Abs(i - j) <= W) and on_indices(Mod(i, 2) + Heaviside(i, 1))
-    assert not on_indices(x[i] > 0) and not on_indices(sympy.Symbol("a") < i) and not on_indices(sympy.sin(i) < 1)
-
-
 # ---------------------------------------------------------------------------- loops
 
 COUNTED = {
@@ -210,37 +205,6 @@ def test_deltas_of_what_is_no_index():
         td.gradient(pair_sum(KroneckerDelta(i * j, 2) * x[i]), x)
 
 
-def test_one_remainder_and_all_others_are_one_choice():
-    body = Piecewise((x[i] ** 2, Eq(Mod(i, 3), 0)), (x[i] ** 3, True))
-    choice = Piecewise((2 * x[p], Eq(Mod(p, 3), 0)), (3 * x[p] ** 2, True))
-    assert sympy.diff(td.IndexedSum(body, (i, 0, N - 1)), x[p]) == choice
-    body = Piecewise((x[i] ** 2, Ne(Mod(i, 3), 0)), (x[i] ** 3, True))
-    assert sympy.diff(td.IndexedSum(body, (i, 0, N - 1)), x[p]) == choice.xreplace(
-        {2 * x[p]: 3 * x[p] ** 2, 3 * x[p] ** 2: 2 * x[p]}
-    )
-
-
-def test_remainders_in_conditions_and_deltas_are_written_as_such():
-    some = Piecewise((x[i] ** 2, Mod(i, 5) < 2), (0, True))
-    assert sympy.diff(td.IndexedSum(some, (i, 0, N - 1)), x[p]) == Piecewise((2 * x[p], Mod(p, 5) <= 1), (0, True))
-    circular = td.IndexedSum(x[i] * x[Mod(i + 1, N)], (i, 0, N - 1))
-    assert_second_exact(circular, x, sizes={N: 4})
-    second = td.hessian(circular, x)
-    assert str(second.body) == "KroneckerDelta(q, Mod(p - 1, N)) + KroneckerDelta(q, Mod(p + 1, N))"
-    assert str(td.gradient(circular, x).body) == "x[Mod(p + 1, N)] + x[Mod(p - 1, N)]"
-
-
-def test_no_index_is_subtracted_in_a_delta():
-    long, flat = td.TensorSymbol("z", N + W), td.TensorSymbol("z", N * W)
-    for shifted, z, delta in (
-        (td.TensorComprehension(long[i + W], (i, N)), long, KroneckerDelta(p, W + i)),
-        (td.TensorComprehension(flat[W * i + j], (i, N), (j, W)), flat, KroneckerDelta(p, W * i + j)),
-        (td.TensorComprehension(x[N - 1 - i], (i, N)), x, KroneckerDelta(i, N - p - 1)),
-    ):
-        assert td.jacobian(shifted, z).body == delta
-        assert_derivative_exact(shifted, z, sizes={N: 3, W: 2})
-
-
 # ---------------------------------------------------------------------------- inside of functions
 
 
@@ -281,7 +245,6 @@ def test_conditions_of_few_cases_beside_many_are_ranges():
 
 
 NEAR = (i + 48) * (j + 1)
-MASKS = (Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR, Eq(Abs(NEAR / 49 - q), 0))
 
 
 @every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
@@ -313,15 +276,3 @@ def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
         for size in range(1, 11):
             found = evaluate(td.simplify_deltas(function), {N: size})
             assert (found == evaluate(function, {N: size})).all()
-
-
-def test_values_that_are_compared_with_each_other_are_no_integers():
-    """No strict bound of a real symbol, or of one without assumptions, moves by 1."""
-    r, a = sympy.Symbol("r", real=True), sympy.Symbol("a")
-    for condition in (r > 0, r < a, a >= r, a > 2):
-        function = td.IndexedSum(Piecewise((x[i] ** 2, condition), (x[i], True)), (i, 0, N - 1))
-        gradient = td.gradient(function, x)
-        for point in ({r: 0.5, a: 0.75}, {r: 0.25, a: 2.5}, {r: 2, a: 2}):
-            wanted = [6] if condition.subs(point) else [1]
-            assert evaluate(gradient, {x: [3], **point}).tolist() == wanted
-            assert td.lambdify((x, r, a), gradient, "numpy")(np.array([3.0]), *map(float, point.values())) == wanted

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 import sympy
 from sympy import exp, log
 
@@ -22,15 +21,6 @@ S = IndexedSum(exp(x[j]), (j, 0, N - 1))
 
 def scalars(graph, count):
     return [graph.scalar(sympy.Symbol(f"a{n}", real=True)) for n in range(count)]
-
-
-@pytest.mark.parametrize("power", [-2, -1, 2, 3])
-def test_an_integer_power_of_a_product_is_a_product_of_powers(power):
-    graph = Graph()
-    a, b = scalars(graph, 2)
-    exponent = graph.const(power)
-    apart = graph.mul((graph.const(Fraction(2) ** power), graph.pow(a, exponent), graph.pow(b, exponent)))
-    assert graph.pow(graph.mul((graph.const(2), a, b)), exponent) is apart
 
 
 def test_a_root_of_a_product_and_a_long_product_stay():

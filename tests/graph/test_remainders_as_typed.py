@@ -34,14 +34,6 @@ def typed(index):
     return sympy.sympify(str(x[index])[2:-1], locals=NAMES)
 
 
-def test_a_result_equals_what_is_typed():
-    derivative = sympy.diff(Sum(x[Mod(i + a, n)] * x[i], (i, 0, n - 1)), x[p])
-    assert derivative == x[Mod(a + p, n)] + x[Mod(p - a, n)]
-    assert derivative.subs(a, 0) == 2 * x[Mod(p, n)]
-    pullback = td.vjp(Table(x[Mod(i - 1, n)] ** 2, (i, n)), x, G)
-    assert pullback.body == 2 * G[Mod(p + 1, n)] * x[p]
-
-
 AS_TYPED = {
     "digits": 4 * Mod(p, 2) + 2 * Mod(floor(p / 2), 2) + floor(p / 4),
     "from the end": n - 1 - Mod(p, n),
@@ -59,12 +51,6 @@ def test_forms_are_written_as_they_are_typed(name):
     again = written(AS_TYPED[name])
     assert again.has(Mod)
     assert typed(again) == again
-
-
-def test_a_positive_size_is_no_term_of_what_is_printed():
-    """SymPy adds the size, ``Mod(N + p - 1, N)``, to make the number positive."""
-    assert written(Mod(p - 1, N)) == Mod(p - 1, N) == Mod(N + p - 1, N)
-    assert str(x[Mod(p - 1, N)]) == "x[Mod(p - 1, N)]"
 
 
 def test_wrong_and_endless_evaluations_are_left_out():
@@ -91,7 +77,7 @@ def forms(draw, depth=2):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(forms(), st.lists(st.integers(1, 9), min_size=5, max_size=5))
 def test_random_forms_keep_their_values_and_are_what_is_typed(index, values):
     try:
@@ -131,9 +117,3 @@ def test_reads_of_the_user_stay_remainders():
     assert_derivative_exact(MIRROR, w, {n: 4, m: 3})
     nested = Table(x[Mod(Mod(i + 2, 3), n)] ** 2, (i, n))
     assert td.jvp(nested, x, G).body == 2 * G[Mod(Mod(i + 2, 3), n)] * x[Mod(Mod(i + 2, 3), n)]
-
-
-def test_equal_quotients_have_one_spelling():
-    """A factor in front changes nothing inside."""
-    inner = floor((i + n + p - 3) / (2 * n - 2))
-    assert str(x[p + inner - 2 * n * inner]).count("floor((i + n + p - 3)/(2*n - 2))") == 2

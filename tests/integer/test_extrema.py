@@ -8,15 +8,12 @@ import pytest
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.extrema import (
-    PositivePart,
     cases,
     extrema_in,
     greatest,
     least,
     parts_in,
-    pieces,
     positive_part,
-    split_clamps,
 )
 from sympy_tensordiff.integer.polyhedron import count_points, find_point, implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.products import times
@@ -93,40 +90,9 @@ def test_cases_have_the_points_of_the_rows_once():
             assert len(holding) == all(row.holds(point) for row in rows)
 
 
-def test_of_many_maxima_the_definitions_are_known():
-    many = sum((positive_part(i - k) for k in range(12)), Affine())
-    assert len(list(cases([Row("ge", many)]))) <= 2**4
-    assert implied(Row("ge", many), [])
-
-
-@pytest.mark.parametrize("tie", [False, True])
-def test_pieces_do_not_overlap(tie):
-    for value in range(-2, 3):
-        holding = [form for row, form in pieces(PositivePart(i), tie_is_zero=tie) if row.holds({"i": value})]
-        assert [form.evaluate({"i": value}) for form in holding] == [max(0, value)]
-
-
-def test_a_clamp_proves_its_bounds():
-    clamped = greatest([Affine.of(0), least([i - 1, n - 1])])
-    assert implied(Row("ge", clamped), [])
-    assert implied(Row("ge", n - 1 - clamped), [Row("ge", n - 1)])
-    assert not implied(Row("ge", n - 1 - clamped), [])
-    mirrored = least([greatest([i, -i]), n - 1])
-    assert implied(Row("ge", mirrored), [Row("ge", n - 1)])
-
-
 def test_one_maximum_has_one_form():
     assert greatest([i, j]) == greatest([j, i]) == -least([-i, -j]) == i + j - least([i, j])
     assert greatest([i + 3, i]) == i + 3
     assert positive_part(3 - 3 * i) == 3 * positive_part(1 - i)
     assert positive_part(-positive_part(i)) == Affine()
     assert pickle.loads(pickle.dumps(greatest([i, n]))) == greatest([i, n])
-
-
-def test_subtracted_maxima_are_several_rows():
-    rows = split_clamps(Row("ge", least([i, n - 1, j]) - 1), frozenset("ijn"))
-    assert {row.form for row in rows} == {i - 1, n - 2, j - 1}
-    row = Row("ge", greatest([i, n]) - 1)
-    assert split_clamps(row, frozenset("ijn")) == [row]
-    row = Row("ge", j - greatest([i, n]))
-    assert split_clamps(row, frozenset("j")) == [row]

@@ -7,7 +7,6 @@ from itertools import pairwise, product
 from math import prod
 from random import Random
 
-import numpy as np
 import pytest
 import sympy
 from every import every
@@ -43,10 +42,6 @@ def apply(matrix, vector):
 def determinant(matrix):
     size = len(matrix)
     return int(DomainMatrix(list(map(list, matrix)), (size, size), sympy.ZZ).det()) if size else 1
-
-
-def digits(*matrices):
-    return max(len(str(abs(x))) for matrix in matrices for row in matrix for x in row)
 
 
 def is_short(vectors, basis):
@@ -97,7 +92,7 @@ def check_smith(matrix, width):
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_smith_laws(case):
     matrix, width = case
     result = check_smith(matrix, width)
@@ -119,23 +114,7 @@ def test_smith_of_many_shapes():
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
-def test_kernel_is_a_saturated_basis(case):
-    matrix, width = case
-    basis = kernel_basis(matrix, width)
-    rank = len(sympy_factors(matrix, width))
-    assert len(basis) == width - rank
-    for vector in basis:
-        assert not any(apply(matrix, vector))
-        assert next(x for x in vector if x) > 0
-    # All factors 1: the basis spans every integer vector of the kernel, not a part of them.
-    assert sympy_factors(list(map(list, basis)), width) == (1,) * len(basis)
-    counts = [sum(map(bool, vector)) for vector in basis]
-    assert counts == sorted(counts)
-
-
-@given(matrices())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_cokernel_is_the_kernel_of_the_transpose(case):
     matrix, width = case
     rows = cokernel(matrix, width)
@@ -145,7 +124,7 @@ def test_cokernel_is_the_kernel_of_the_transpose(case):
 
 
 @given(matrices())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_pseudo_inverse(case):
     matrix, width = case
     inverse = pseudo_inverse(matrix, width)
@@ -200,7 +179,7 @@ def check_solution(matrix, width, right_sides, box):
 
 
 @given(matrices(height=3, width=3, bound=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_solve_against_brute_force(case):
     matrix, width = case
     check_solution(matrix, width, list(product(range(-4, 5), repeat=len(matrix))), box=2)
@@ -306,50 +285,3 @@ def test_what_is_refused():
         kernel_basis([[1, 2, 3]], columns=2)
     with pytest.raises(TypeError):
         solve([[Fraction(1, 2)]])
-
-
-def test_other_integers_become_plain_ones():
-    plain = smith_decomposition([[2, 4], [6, 8]])
-    for matrix in (np.array([[2, 4], [6, 8]]), sympy.Matrix([[2, 4], [6, 8]]).tolist()):
-        result = smith_decomposition(matrix)
-        assert result == plain
-        assert all(type(x) is int for rows in result[:3] for row in rows for x in row)
-
-
-def test_congruences_are_plain():
-    """A unit multiple and other residues say the same: 3*p - q, or p + 2*q, modulo 7."""
-    assert solve([[7, 3], [1, 4]]).congruences == (Congruence((7, 1), 25),)
-    assert solve([[5, 3], [1, 2]]).congruences == (Congruence((1, 2), 7),)
-    assert solve([[-3, 0, 1], [-2, -2, 3], [0, 4, 1]]).congruences == (Congruence((12, -1, -9), 34),)
-
-
-@every(
-    "height, width, count, bound",
-    [(3, 3, 200, 5), (8, 8, 40, 10), (12, 12, 15, 15), (6, 12, 15, 2), (12, 6, 15, 2), (11, 12, 5, 14)],
-)
-def test_transforms_are_short(height, width, count, bound):
-    """At most the digits of the determinant and one or two more; SymPy's have 354 at 12x12."""
-    random = Random(5)
-    for _ in range(count):
-        result = smith_decomposition(random_matrix(random, height, width, 9))
-        assert digits(result.u, result.v) <= bound
-
-
-@pytest.mark.parametrize(("size", "bound"), [(5, 10), (8, 15), (12, 24)])
-def test_transforms_are_short_with_many_factors(size, bound):
-    random = Random(5)
-    for _ in range(5):
-        left, right = (random_matrix(random, size, size, 3) for _ in range(2))
-        right = [[x * random.choice([1, 1, 2, 3, 6]) for x in row] for row in right]
-        result = smith_decomposition(times(left, right, size))
-        assert digits(result.u, result.v) <= bound
-
-
-def test_kernel_is_short():
-    """The kernel of one row has vectors about as long as the row's (n - 1)-th root."""
-    random = Random(5)
-    for _ in range(50):
-        row = [random.randint(-(10**9), 10**9) for _ in range(6)]
-        assert digits(kernel_basis([row])) <= 3
-        assert digits([solve([row]).particular[0].column]) <= 3
-    assert all(sum(map(abs, vector)) == 2 for vector in kernel_basis([[1, 1, 1, 1]]))

@@ -191,14 +191,3 @@ def test_the_derivative_of_the_adjugate_has_none():
     found = td.parse("declare X 2 expression adj(X) derivative wrt X")
     with pytest.raises(UnsupportedError, match="it has no derivatives of adj; write the adjugate of an invertible"):
         td.to_text(found.derivative())
-
-
-def test_two_inputs_that_have_lost_letters_mean_something_else():
-    subtracted, scalar = (row for row in APPENDIX if row.corrected and not row.lost)
-    typed = parsed(subtracted, subtracted.typed)
-    values = arrays(typed.tensors, 2)
-    expected = 2 * np.outer(np.ones(2), values["a"])
-    np.testing.assert_allclose(computed(typed.derivative(), typed.tensors, values), expected)
-    assert not np.allclose(value(subtracted.printed, values, 2), expected)
-    typed = parsed(scalar, scalar.typed)
-    assert typed.derivative() == typed.tensors["b"] - typed.tensors["c"]

@@ -12,7 +12,6 @@ from every import every
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
 from sympy_tensordiff.parsing.indexed.api import DEEPEST, LONGEST
-from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid
 
 i, j, k, m, n, p = td.indices("i j k m n p")
@@ -66,28 +65,6 @@ def test_meaning(text) -> None:
     assert parsed.expression == MEANINGS[text]
     assert parsed.arguments == (x,)
     assert list(parsed.tensors) == ["A", "x", "y", "a", "idx"]
-
-
-def test_names_of_functions_are_names_too():
-    parsed = td.parse_indexed(
-        "declare delta[n], max, where[n]  s = sum(delta[i]*delta(i, 0)*max*max(where[i], 1), i) derivative wrt delta"
-    )
-    delta, where, most = td.TensorSymbol("delta", n), td.TensorSymbol("where", n), td.TensorSymbol("max", ())
-    body = delta[i] * sympy.KroneckerDelta(i, 0) * most * sympy.Max(where[i], 1)
-    assert parsed.expression == td.IndexedSum(body, (i, 0, n - 1))
-    values = {delta: [1, 2], where: [3, 4], most: 2, n: 2}
-    assert list(evaluate(parsed.derivative(), values)) == [6, 0]
-    assert list(td.lambdify(tuple(parsed.tensors.values()), parsed.derivative(), "numpy")([1, 2], 2.0, [3, 4])) == [
-        6,
-        0,
-    ]
-
-
-def test_declared_results_and_higher_orders() -> None:
-    parsed = td.parse_indexed("declare d[n], f[n - 2]  f[i] = (d[i] - d[i + 2])**3 derivative wrt d derivative wrt d")
-    d = td.TensorSymbol("d", n)
-    assert parsed.expression == table((d[i] - d[i + 2]) ** 3, (i, n - 2))
-    assert parsed.derivative().shape == (n - 2, n, n)
 
 
 REFUSED = {

@@ -181,13 +181,6 @@ def test_sizes(text):
     assert " ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items()) == READ[text]
 
 
-def test_what_was_assumed():
-    assert td.parse("tr(A*X)").assumed == ("A is a matrix", "X is a matrix")
-    assert td.parse("det(X)").assumed == ()
-    assert "x is a vector" in td.parse("x'*A*x").assumed
-    assert td.parse("declare A[n, n], x[n]  x'*A*x").assumed == ()
-
-
 def test_arguments():
     parsed = td.parse("x'*A*x derivative wrt x derivative wrt x")
     assert [argument.name for argument in parsed.arguments] == ["x", "x"]

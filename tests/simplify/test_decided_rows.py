@@ -48,12 +48,12 @@ def check(rows, facts):
 
 def test_they_hold_at_the_same_points(thorough):
     changed = 0
-    for seed in range(600 if thorough else 240):
+    for seed in range(600 if thorough else 100):
         generator = random.Random(seed)
         shared = greatest([random_form(generator, 0), Affine()])
         rows = tuple(random_row(generator, shared) for _ in range(generator.randint(1, 3)))
         changed += check(rows, BOX if generator.random() < 0.5 else ())
-    assert changed > 150
+    assert changed > 60
 
 
 def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():

@@ -82,7 +82,7 @@ def random_summand(rng):
     return body
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_sums_of_products_keep_their_values(seed):
     rng = random.Random(seed)
     ranges = {

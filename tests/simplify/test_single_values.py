@@ -1,9 +1,7 @@
 """Variables with one value: when the rows of all variables together are looked at, and when not."""
 
 import pytest
-from sympy import Eq, Mod, Piecewise
 
-import sympy_tensordiff as td
 from sympy_tensordiff.integer import values
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -32,13 +30,3 @@ def test_projections_are_made_where_one_value_is_left(rest, monkeypatch):
             assert made
             assert value.keys() == {1}
             assert all(value[1].evaluate({0: p}) == a for a, p in points)
-
-
-@pytest.mark.parametrize("reduction", [td.IndexedSum, td.IndexedMax, td.IndexedProduct])
-def test_remainders_in_ranges_have_the_value_that_a_condition_around_tells(reduction):
-    k, p = td.indices("k p")
-    x = td.TensorSymbol("x", 12)
-    values = reduction(x[-2 * k], (k, -5, 2 * Mod(p, 2)))
-    function = td.TensorComprehension(Piecewise((values, Eq(Mod(p, 2), 0)), (0, True)), (p, 12))
-    expected = Piecewise((reduction(x[-2 * k], (k, -5, 0)), Eq(Mod(p, 2), 0)), (0, True))
-    assert td.simplify_deltas(function) == td.TensorComprehension(expected, (p, 12))

@@ -67,7 +67,7 @@ def random_term(rng):
     return rng.choice([1, -2, y[p]]) * S(body, (i, rng.choice([0, 0, 0, 1]), N - rng.choice([2, 2, 2, 1])))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_sums_keep_their_values(seed):
     rng = random.Random(seed)
     written = sum(random_term(rng) for _ in range(rng.randint(2, 5)))

@@ -68,29 +68,6 @@ def test_all_state_is_in_args(expr):
             assert default_sort_key(twin) == default_sort_key(node) and twin.compare(node) == 0
 
 
-def free_indices(expr, bound=frozenset()):
-    """The free integer symbols, found by a walk that knows nothing of `free_symbols`."""
-    if isinstance(expr, (Symbol, Idx)):
-        return set() if expr in bound else {expr}
-    if isinstance(expr, BINDERS):
-        bound = bound | {limit[0] for limit in expr.args[1:]}
-    if isinstance(expr, (Lambda, sympy.Subs)):
-        bound = bound | set(expr.variables)
-    return set().union(*(free_indices(arg, bound) for arg in expr.args))
-
-
-@every_citizen
-def test_free_symbols(expr):
-    free = expr.free_symbols
-    assert isinstance(free, set)
-    assert not any(getattr(symbol, "is_tensor_entry", False) for symbol in free)
-    assert {symbol for symbol in free if isinstance(symbol, (Symbol, Idx))} == free_indices(expr)
-    tensors = {node for node in sympy.preorder_traversal(expr) if isinstance(node, td.TensorSymbol)}
-    assert {symbol for symbol in free if isinstance(symbol, td.TensorSymbol)} == tensors
-    free.clear()
-    assert expr.free_symbols  # the set is the caller's
-
-
 @every_citizen
 def test_traversals_and_identities(expr):
     assert expr.xreplace({}) == expr == expr.subs({}) == expr.replace(Dummy("absent"), 3)
@@ -195,8 +172,8 @@ def wrapped_with_value(name, what):
 
 @every("turn, rewrite", list(enumerate(REWRITERS)), ids=lambda case: f"{case[0]} {case[1].__name__}")
 def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
-    """Every sample, with every second rewriter by turns."""
-    for name, expr in list(SCALARS.items()) if thorough else list(SCALARS.items())[turn % 2 :: 2]:
+    """Every sample, with every fourth rewriter by turns."""
+    for name, expr in list(SCALARS.items()) if thorough else list(SCALARS.items())[turn % 4 :: 4]:
         kept = {type(node) for node in sympy.preorder_traversal(expr) if isinstance(node, td.IndexedSum)}
         for what in ("product",) if rewrite in REWRITERS[4:] else ("function", "fraction", "cases"):
             wrapped, expected = wrapped_with_value(name, what)

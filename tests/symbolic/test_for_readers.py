@@ -54,16 +54,6 @@ def test_value_and_names(name):
         assert not any("_" in name for name in names), found
 
 
-def test_entries_are_written_out():
-    """-sum_j sigmoid(-y_j sum_k A_jk w_k) A_ji y_j, as in textbooks."""
-    expr, _ = CASES["logistic"]
-    i, j, k = td.indices("i j k")
-    margin = td.IndexedSum(A[j, k] * w[k] * y[j], (k, 0, m - 1))
-    total = td.IndexedSum(td.sigmoid(-margin) * A[j, i] * y[j], (j, 0, n - 1))
-    assert for_readers(expr) == td.TensorComprehension(-total, (i, m))
-    assert "(i, n))[j]" in str(expr.rewrite(td.IndexedSum))  # there the sigmoid has no sum for each entry
-
-
 def test_long_entries_stay_tensors():
     """The text grows linearly."""
     value = y

@@ -3,23 +3,16 @@ import sympy
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor, frac
+from sympy import Mod, Rational, Symbol, ceiling, floor, frac
 from written_out import number
 
-from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.symbolic import TensorSymbol, indices
-from sympy_tensordiff.symbolic.indices import parse, to_affine
+from sympy_tensordiff.symbolic.indices import to_affine
 
 i, j, k, n, p = indices("i j k n p")
 x = TensorSymbol("x", n)
 real = Symbol("r", integer=False)
-
-
-def test_indices_are_integer_symbols_by_name():
-    assert indices("i") == i == Symbol("i", integer=True)
-    assert indices("i, j") == (i, j)
-    assert all(symbol.is_integer for symbol in indices("a:3"))
 
 
 @every(
@@ -52,23 +45,6 @@ def test_indices_are_integer_symbols_by_name():
 )
 def test_forms(expr, shown):
     assert repr(to_affine(expr, str)) == shown
-
-
-def test_all_kinds_of_integer_symbols():
-    dummy = Dummy("d", integer=True)
-    idx = Idx("q", 5)
-    expr = dummy + 2 * idx + Symbol("s", integer=True, positive=True)
-    assert to_affine(expr, lambda atom: atom.name) == Affine({"d": 1, "q": 2, "s": 1})
-    assert set(parse(expr)[1]) == {dummy, idx, Symbol("s", integer=True, positive=True)}
-
-
-def test_the_variables_are_the_callers():
-    assert to_affine(i + 2 * j, {i: 7, j: 3}.__getitem__) == Affine({7: 1, 3: 2})
-
-
-def test_cached_parse_serves_different_variables():
-    assert to_affine(i + j, {i: 0, j: 1}.__getitem__) == Affine({0: 1, 1: 1})
-    assert to_affine(i + j, {i: 5, j: 5}.__getitem__) == Affine({5: 2})
 
 
 @every(
@@ -137,11 +113,6 @@ def test_a_symbolic_stride_needs_an_index_with_the_coefficient_1(expr, message):
     with pytest.raises(IndexExpressionError, match=message):
         x[expr]
     assert x[expr + Symbol("l", integer=True)] is not None
-
-
-def test_strings_are_not_evaluated():
-    with pytest.raises(ArgumentTypeError, match="not 'i'"):
-        x["i"]
 
 
 terms = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4), st.sampled_from([i, j, k])), max_size=3)

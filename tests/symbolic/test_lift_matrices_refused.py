@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import sympy
 from every import every
@@ -91,10 +90,3 @@ def test_refused_by_name(expr: Any, error: type[TensorDiffError], message: str) 
         td.lift(expr)
     with pytest.raises(TensorDiffError):
         td.diff(2 * Trace(X) + td.TensorSymbol("t", ()), td.lift(expr))
-
-
-def test_a_read_outside_of_a_sliced_matrix_is_refused_at_the_call() -> None:
-    call = td.lambdify((td.lift(X),), td.lift(X[0:3, 0:3]))
-    assert call(np.eye(4)).shape == (3, 3)
-    with pytest.raises(TensorDiffError):
-        call(np.eye(2))

@@ -4,11 +4,10 @@ import random
 from fractions import Fraction
 
 import numpy as np
-import pytest
 import sympy
 from every import every
 from latex_values import latex_value
-from sympy import Rational, Symbol, latex
+from sympy import Rational, latex
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError
@@ -22,7 +21,6 @@ SYMBOLS = {
     3: [td.TensorSymbol("T", (SIZE, SIZE, SIZE))],
 }
 ALL = [symbol for symbols in SYMBOLS.values() for symbol in symbols]
-t0 = Symbol("t0", real=True)
 OPERANDS = {
     0: [lambda pick: sympy.Integer(pick([-1, 2, 3])), lambda pick: pick(SYMBOLS[0]) ** -1],
     1: [lambda pick: td.ones(SIZE), lambda pick: pick(SYMBOLS[2]) @ pick(SYMBOLS[1])],
@@ -129,13 +127,3 @@ def test_matrix_notation_in_latex(seeds):
         assert np.allclose(read, expected, rtol=1e-9), (seed, formula)
         compared += 1
     assert compared > 30
-
-
-def test_the_reader_of_formulas_reads():
-    a = np.array([[1.0, 2.0], [3.0, 4.0]])
-    x = np.array([[1.0], [2.0]])
-    names = {"A": a, "x": x}
-    assert latex_value(r"x^{\top} A x", names, 2) == 27
-    assert np.allclose(latex_value(r"2 x x^{\top} - A \odot A", names, 2), 2 * x @ x.T - a * a)
-    assert not np.allclose(latex_value(r"A^{\top} A", names, 2), latex_value(r"A A^{\top}", names, 2))
-    assert latex_value(r"\mathbf{1}^{\top} A^{-1} \mathbf{1}", names, 2) == pytest.approx(np.linalg.inv(a).sum())

@@ -82,7 +82,3 @@ def test_two_dimensions():
     assert pretty(td.IndexedProduct(x[i] + 1, (i, 0, n - 1)), use_unicode=True) == PRETTY
     assert pretty(greatest, use_unicode=True) == MAXIMUM
     assert pretty(greatest * product, use_unicode=False) == ASCII
-
-
-def test_text():
-    assert str(greatest * product) == "IndexedMax(x[i], (i, 0, n - 1))*IndexedProduct(x[i], (i, 0, n - 1))"

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from every import every
 from fuzz import random_function
 from native_values import native_value
 from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Rational, Sum, Symbol, ceiling, floor
@@ -63,7 +64,7 @@ def assignments(expr):
         yield sizes, values, arrays
 
 
-@pytest.mark.parametrize("expr", SUMS.values(), ids=SUMS)
+@every("expr", SUMS)
 def test_values_for_all_sizes(expr):
     native = expr.rewrite(Sum)
     assert not native.has(td.IndexedSum, td.IndexedProduct, td.TensorEntry, td.TensorComprehension, td.TensorSymbol)
@@ -179,16 +180,7 @@ def test_conditions_that_sympy_would_carry_out_of_a_sum():
         td.IndexedSum(no_default**2, (i, 0, 3)).rewrite(Sum)
 
 
-def test_other_rewritings_stay_as_they_were():
-    assert SUMS["whole axis"].rewrite(sympy.Add) == SUMS["whole axis"]
-    both = SUMS["whole axis"] * sympy.cos(x[p])
-    assert both.rewrite(sympy.exp) == SUMS["whole axis"] * (
-        sympy.exp(sympy.I * x[p]) / 2 + sympy.exp(-sympy.I * x[p]) / 2
-    )
-    assert both.rewrite(sympy.cos, Sum) == both
-
-
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_functions(seed):
     function = random_function(seed, "tables", depth=4).function
     values = random_values(function, {}, seed)

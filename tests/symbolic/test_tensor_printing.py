@@ -14,7 +14,6 @@ a, b = symbols("a b", real=True)
 A, B, C = (td.TensorSymbol(name, (n, n)) for name in "ABC")
 X = td.TensorSymbol("X", (n, m))
 T = td.TensorSymbol("T", (n, n, n))
-V = td.TensorSymbol("V", (n, n, m))
 w = td.TensorSymbol("w", m)
 x, y, z = (td.TensorSymbol(name, n) for name in "xyz")
 t0 = Symbol("t0", real=True)
@@ -507,14 +506,6 @@ def test_no_printer_fails():
     for expr, _, _ in EVERYTHING + NATIVE:
         for printer in (pretty, sympy.dotprint, lambda e: pretty(e, use_unicode=False)):
             assert printer(expr)
-
-
-def test_settings():
-    bold = latex(2 * ein("ij,i->j", X, y), mat_symbol_style="bold")
-    assert bold == r"2 \mathbf{X}^{\top} \mathbf{y}"
-    assert latex(td.TensorSymbol("s", ()), mat_symbol_style="bold") == "s"
-    assert latex(A @ x, symbol_names={A: r"\mathcal{A}"}) == r"\mathcal{A} x"
-    assert latex(td.TensorSymbol("W__2", (3, 3)).T) == r"\left(W^{2}\right)^{\top}"
 
 
 STEPS = {

@@ -62,6 +62,13 @@ def inside(x, condition, *index):
     """The entries of x at an index where a condition holds, and 0 elsewhere."""
     return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
 ''',
+    "nearest": '''
+def nearest(x, *index):
+    """The entries of x, which may have none, that are nearest to an index; then 0."""
+    if not x.size:
+        return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
+    return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
+''',
     "called": '''
 def called(function, condition, *values):
     """A function of values where a condition holds, and 0 elsewhere."""

@@ -175,7 +175,10 @@ class VectorPrinter(ScalarPrinter):
         Behind a mask, an index that may be outside is moved to the nearest entry: that counts nowhere.
         """
         if self._outside(array, index):
-            return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
+            if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
+                return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
+            self.helpers.add("nearest")
+            return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def indices(self, array: str, index: Sequence[Affine]) -> list[str]:

@@ -106,7 +106,13 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """The entry of an array that keeps ``node``; None where there is none that is worth it."""
+        """The entry of an array that keeps ``node``, or ``node`` up to a number; None where none is worth it."""
+        number, core = self.graph.split_coefficient(node)
+        if number != 1:  # one array serves what differs in signs
+            entry: scalars.Scalar | None = yield self._kept(core, block)
+            if entry is None or number == -1:
+                return None if entry is None else scalars.Operation("neg", (entry,))
+            return scalars.Operation("mul", (scalars.Number(number), entry))
         scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
         if scatters:
             selected: scalars.Scalar | None = yield self._selected(node, block)

@@ -217,8 +217,6 @@ class Storage:
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension"
-        if self.graph.split_coefficient(node)[0] != 1:
-            return None  # its other factors are kept, for what has them with another sign, too
         if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):

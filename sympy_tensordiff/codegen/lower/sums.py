@@ -15,12 +15,13 @@ nothing else uses one of the sums.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import combinations, product
+from collections import Counter, deque
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -45,7 +46,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     """
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
-    shared = _of_several(planner, parts)
+    shared = _of_several(graph, planner, parts)
     done: dict[Node, Node] = {}
     for node in parts:
         new = graph.with_args(node, [done[arg] for arg in node.args])
@@ -60,13 +61,17 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     return [done[root] for root in roots], shared
 
 
-def _of_several(planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """The sums with one index that are arguments of several nodes, over the numbered axes."""
+def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
+    """The sums with one index of which several values are made, over the numbered axes; multiples are one value."""
     around: dict[Node, set[Node]] = {}
     for part in parts:
-        for arg in part.args if part.op in ("pow", "call") else ():
+        value = graph.split_coefficient(part)[1]
+        for arg in value.args:
             if arg.op == "sum" and len(_around(arg)) == 1:
-                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, part))
+                made = value if value.op in ("mul", "pow", "call") else arg
+                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
+        if value is not part and value.op == "sum" and len(_around(value)) == 1:
+            around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
     return {node for node, users in around.items() if len(users) > 1}
 
 
@@ -115,6 +120,19 @@ def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
 # ---------------------------------------------------------------------------- sums over one range
 
 
+class Opened(NamedTuple):
+    """A term of an addition, of which one factor is a sum, as a number and factors inside of that sum.
+
+    Sums of which the ``range`` is the same, which depend on the same indices, have the same ``variables``.
+    """
+
+    range: Hashable
+    variables: tuple[int, ...]
+    rows: Rows
+    number: Number
+    factors: Sequence[Node]
+
+
 def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
     """``roots`` in which the sums of an addition that run over one range and share factors are one sum."""
     parts = reachable(*roots)
@@ -139,36 +157,51 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
     """An addition with two of its terms joined at a ``single`` sum of each, and then others, as long as there are."""
-    for first, second in combinations(single, 2):
-        for pair in product(single[first], single[second]):
-            found = _as_one(graph, (first, second), pair)
+    if len(single) < 2:
+        return addition
+    spaces: dict[Hashable, tuple[tuple[int, ...], Rows]] = {}
+    left: list[tuple[Node, list[Opened]]] = []
+    waiting = deque((term, [_opened(graph, term, node, spaces) for node in sums]) for term, sums in single.items())
+    while waiting:
+        term, opened = waiting.popleft()
+        for place, (_, others) in enumerate(left):
+            joined = (_as_one(graph, one, two) for one, two in product(others, opened))
+            found = next((new for new in joined if new is not None), None)
             if found is not None:
-                new = graph.add([*(term for term in addition.args if term not in (first, second)), found])
-                left = {term: sums for term, sums in single.items() if term not in (first, second)}
-                return _joined(graph, new, left | {found: _sums_in(graph, found)}) if new.op == "add" else new
-    return addition
+                del left[place]
+                waiting.append((found, [_opened(graph, found, node, spaces) for node in _sums_in(graph, found)]))
+                break
+        else:
+            left.append((term, opened))
+    rest = [term for term in addition.args if term not in single]
+    return graph.add([*rest, *(term for term, _ in left)])
 
 
-def _as_one(graph: Graph, both: Sequence[Node], sums: Sequence[Node]) -> Node | None:
-    """Two terms as one, with a sum of each; None where these differ in their ranges, or where it takes more work."""
-    if sums[0].free != sums[1].free:
+def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
+    """A term inside of one of its sums; ``spaces`` are the variables of ranges so far, and their rows."""
+    variables, rows, body = graph.open(node)
+    numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
+    key = node.free, len(variables), frozenset(row.substitute(numbered) for row in rows)
+    if key in spaces:
+        body = graph.substitute(body, dict(zip(variables, map(Affine.variable, spaces[key][0]), strict=True)))
+    variables, rows = spaces.setdefault(key, (variables, rows))
+    outer, core = graph.split_coefficient(term)
+    around = [factor for factor in graph.factors(core) if factor is not node]
+    number, inside = graph.split_coefficient(graph.mul([graph.const(outer), *around, body]))
+    return Opened(key, variables, rows, number, graph.factors(inside))
+
+
+def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
+    """Two terms as one; None where their ranges differ, or where it takes more work."""
+    if one.range != two.range:
         return None
-    variables, rows, body = graph.open(sums[0])
-    own, other_rows, other = graph.open(sums[1])
-    names = {v: Affine.variable(w) for v, w in zip(own, variables, strict=False)}
-    if len(own) != len(variables) or {*rows} != {row.substitute(names) for row in other_rows}:
+    common = [factor for factor in one.factors if factor in two.factors]
+    within = [factor for factor in common if not factor.free.isdisjoint(one.variables)]
+    if not within:
         return None
-    terms = []
-    for term, node, inner in zip(both, sums, (body, graph.substitute(other, names)), strict=True):
-        outer, core = graph.split_coefficient(term)
-        number, summand = graph.split_coefficient(inner)
-        around = [factor for factor in graph.factors(core) if factor is not node]
-        terms.append((outer * number, [*around, *graph.factors(summand)]))
-    common = [factor for factor in terms[0][1] if factor in terms[1][1]]
-    rests = [graph.scale(c, graph.mul([f for f in factors if f not in common])) for c, factors in terms]
+    rests = [graph.scale(t.number, graph.mul([f for f in t.factors if f not in common])) for t in (one, two)]
     addition = graph.add(rests)
-    within = [factor for factor in common if not factor.free.isdisjoint(variables)]
-    if not within or not any(addition.free <= rest.free for rest in rests):
+    if not any(addition.free <= rest.free for rest in rests):
         return None
-    outside = [factor for factor in common if factor.free.isdisjoint(variables)]
-    return graph.mul([*outside, graph.sum(variables, rows, graph.mul([*within, addition]))])
+    outside = [factor for factor in common if factor.free.isdisjoint(one.variables)]
+    return graph.mul([*outside, graph.sum(one.variables, one.rows, graph.mul([*within, addition]))])

@@ -19,7 +19,15 @@ from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars, st
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
-from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
+from sympy_tensordiff.codegen.schedule.rows import (
+    SHORT,
+    STRIP,
+    RowPlan,
+    is_short,
+    runs_less_often,
+    scans_plan,
+    sums_plan,
+)
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
 from sympy_tensordiff.codegen.schedule.windows import most_steps
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -158,7 +166,11 @@ def _rows(
         return None
     assert isinstance(target, Load)
     row = spans[-1]
+    extent, is_cut = kernel.box(place.prover.shapes)[-1], bool(place.block) and len(kernel.axes) == 1
     in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
+    if is_short(extent, STRIP) and not (plan.scans or is_cut):
+        # With a length that compilers know, sums stay in registers: 1.28 of the time of a batch norm without.
+        row, in_strips = replace(row, highs=(Bound(extent - 1),)), False
     length, around = row.highs[0].form + 1, None
     if in_strips and place.block is not None:
         length -= row.lows[0].form
@@ -249,10 +261,13 @@ def is_sum_of_rows(loop: Loop) -> bool:
 def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
-    for number, statement in enumerate(loop.body):
-        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body):
-            return _refined(cut(loop, number), place, is_one)
-    return None
+    dear = [
+        number
+        for number, statement in enumerate(loop.body)
+        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
+    ]
+    # Each cut doubles what follows, so that the text would grow exponentially with the number of conditions.
+    return _refined(cut(loop, dear[0]), place, is_one) if len(dear) == 1 else None
 
 
 def is_range(test: If, variable: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import Bound, Ends, If, Let, Loop, Set, Statement
@@ -128,14 +129,16 @@ def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: F
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
     """A sum of exponentials under another shift of the exponents: a multiple of at most 1, or its ``terms`` again."""
-    factor, again = Name(fresh("factor")), Name(fresh("again"))
-    is_less = Operation("le", (factor, Number(1)))
+    root, again = Name(fresh("root")), Name(fresh("again"))
+    is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
+    change = Operation("add", (new, Operation("neg", (old,))))
+    # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
     return [
-        Set(factor, Operation("exp", (Operation("add", (new, Operation("neg", (old,)))),))),
+        Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
         Set(again, FALSE),
         Set(again, Operation("not", (Operation("and", (is_less, is_finite)),)), "any"),
-        Set(total, Operation("mul", (total, factor))),
+        Set(total, Operation("mul", (total, root, root))),
         If((Row("ge", Affine.variable(again.name) - 1),), (Set(total, Number(0)), *terms)),
     ]
 

@@ -61,13 +61,19 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan],
         For each name that is declared at top level, whether it has one value for a row.
     """
     finder = _Finder(kernel, outside)
-    body: list[Statement] = []
-    used: set[str] = set()
-    for statement in reversed(finder.block(kernel.body, ())):
-        if not isinstance(statement, Let) or statement.name in used:
-            body.insert(0, statement)
-            used |= {node.name for node in scalars([statement]) if isinstance(node, Name)}
-    return finder.found, tuple(body)
+    return finder.found, _used(finder.block(kernel.body, ()), set())
+
+
+def _used(body: tuple[Statement, ...], names: set[str]) -> tuple[Statement, ...]:
+    """A body without values that nothing uses; ``names`` are used behind it, and get what it uses."""
+    found: list[Statement] = []
+    for statement in reversed(body):
+        if isinstance(statement, If):
+            found.append(replace(statement, body=_used(statement.body, names)))
+        elif not isinstance(statement, Let) or statement.name in names:
+            found.append(statement)
+            names |= {node.name for node in scalars([statement]) if isinstance(node, Name)}
+    return tuple(reversed(found))
 
 
 class _Finder:
