@@ -22,6 +22,11 @@ def summed(*factors_and_range):
     return td.IndexedSum(sympy.Mul(*factors), limits)
 
 
+def nested(value, depth):
+    """What is long where values that are used twice are written out."""
+    return nested(value**2 + 1 / (2 + value**2), depth - 1) if depth else value
+
+
 VALUES = {
     "later ones": sympy.log(summed(sympy.exp(t[j]), (j, i, n - 1))) - t[i],
     "earlier ones": sympy.log(summed(w[j], sympy.exp(t[j]), (j, 0, i))) * w[i],
@@ -33,7 +38,13 @@ VALUES = {
 LOOPS = {
     "a product of both": summed(sympy.exp(t[j] * w[i]), (j, 0, i)),
     "two exponentials": summed(sympy.exp(t[j] - w[i]), sympy.cos(w[i] * t[j]), (j, 0, i)),
+    "an exponential and an entry": summed(sympy.exp(t[j] - w[i]), w[i - j], (j, 0, i)),
+    "a cosine": summed(sympy.cos(t[j] - w[i]), (j, 0, i)),
     "a window": sympy.log(summed(sympy.exp(t[j]), (j, i, sympy.Min(n - 1, i + 3)))),
+    "a shift that loops find": summed(
+        sympy.exp(t[j] - td.IndexedMax(w[k] * t[i], (k, i, sympy.Min(2 * i, n - 1)))), (j, 0, i)
+    ),
+    "a long factor": summed(sympy.exp(t[j] - w[i]), nested(t[j], 5), (j, 0, i)),
     "a greatest value": td.IndexedMax(sympy.exp(t[j] - w[i]), (j, 0, i)),
 }
 
@@ -78,6 +89,18 @@ def test_values(name, kind):
         with np.errstate(all="ignore"):
             for found, wanted in zip(ours(*values), plain(*values), strict=True):
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.usefixtures("uncompiled")
+def test_values_and_gradients(name):
+    """Without the values of the entries among the results: the shifts are kept with the other sign."""
+    value, _, slope = results(VALUES[name])
+    ours = td.lambdify((t, w), (value, slope), "numba")
+    plain = td.lambdify((t, w), (value, slope), "numpy", temporaries=False)
+    for kind in ("near", "far apart"):
+        for found, wanted in zip(ours(*inputs(kind, 9)), plain(*inputs(kind, 9)), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
