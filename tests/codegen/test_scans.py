@@ -38,7 +38,7 @@ VALUES = {
 LOOPS = {
     "a product of both": summed(sympy.exp(t[j] * w[i]), (j, 0, i)),
     "two exponentials": summed(sympy.exp(t[j] - w[i]), sympy.cos(w[i] * t[j]), (j, 0, i)),
-    "an exponential and an entry": summed(sympy.exp(t[j] - w[i]), w[i - j], (j, 0, i)),
+    "an exponential and a tangent": summed(sympy.exp(t[j] - w[i]), sympy.tanh(w[i] * t[j]), (j, 0, i)),
     "a cosine": summed(sympy.cos(t[j] - w[i]), (j, 0, i)),
     "a window": sympy.log(summed(sympy.exp(t[j]), (j, i, sympy.Min(n - 1, i + 3)))),
     "a shift that loops find": summed(
