@@ -272,6 +272,16 @@ def test_a_loop_is_cut_at_one_condition():
     assert all_.source.count("for ") <= one.source.count("for ")
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_a_loop_that_does_nothing_else_is_no_loop():
+    """Functions under the only condition in a loop: there is nothing to do where it does not hold."""
+    value = td.IndexedSum(sympy.Piecewise((sympy.exp(w[k, k]), k <= size - 2), (0, True)), (k, 0, size - 1))
+    slope = td.lambdify(w, td.gradient(value, w))
+    assert "cut" in slope.plan
+    given = np.arange(16.0).reshape(4, 4) / 9
+    np.testing.assert_allclose(slope(given), np.diag([*np.exp(np.diag(given)[:-1]), 0]), rtol=1e-12)
+
+
 def test_plans_name_the_rules():
     assert set(RULES) == {rule.name for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE)}
     for name, expression in RULES.items():
