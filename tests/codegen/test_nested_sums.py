@@ -153,12 +153,30 @@ def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_
     assert count(program, {}).iterations < 2 * N * M + 3 * N
 
 
+def joined(value):
+    """The graph of a value before and after."""
+    graph = Graph()
+    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
+    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    return node, new
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        entry_sum(x[i, j], f[j]) - entry_sum(x[i, j], w[j, k]),
+        entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k]) + entry_sum(x[i, j], w[j, k]) ** 2,
+    ],
+    ids=["one over fewer indices", "one that is used twice"],
+)
+def test_sums_that_stay(value):
+    node, new = joined(value)
+    assert new is node
+
+
 def test_many_sums_are_joined():
     """More than Python's stack has room for."""
     count = 1100
     rows = td.TensorSymbol("rows", (count, M))
-    value = sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)])
-    graph = Graph()
-    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
-    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    _, new = joined(sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)]))
     assert new.op == "sum"
