@@ -59,6 +59,12 @@ def test_a_sum_in_another_place_is_shared():
     assert td.lambdify([a, b, c], table, "numpy")(A_, B_, C_).tolist() == expected
 
 
+def test_a_sum_in_a_function_and_in_a_divisor_is_computed_once():
+    rows = td.IndexedSum(c[i, k] ** 2, (k, 0, K - 1))
+    total = td.IndexedSum(sympy.log(rows), (i, 0, J - 1))
+    assert count(build_program(c, (total, td.gradient(total, c))), {}).iterations == J * K + J
+
+
 def test_the_sum_over_fewer_indices_comes_first():
     """``Sum_k a_k*Sum_j B_pj*c_jk``: the products of c and a are the same for all p."""
     nested = td.IndexedSum(a[k] * td.IndexedSum(B[p, j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
