@@ -257,3 +257,17 @@ def test_a_table_of_which_a_row_is_enough_is_not_kept_whole():
     loss = td.IndexedSum(error**2, (i, 0, n - 1))
     plan = td.lambdify((X, Y, b, y), (td.gradient(loss, Y), td.gradient(loss, b))).plan
     assert "of t0 one row" in plan and plan.count("2 indices") == 1
+
+
+def test_what_a_scatter_adds_to_is_complete():
+    """Entries that data select are added to an array before the rows that read it, whatever else these read."""
+    where = td.TensorSymbol("where", n, dtype=int)
+    total = td.TensorComprehension(td.IndexedSum(sympy.exp(x[i, k]), (k, 0, m - 1)), (i, n))
+    for summand in (x[k, 0], total[k]):
+        chosen = td.IndexedSum(sympy.KroneckerDelta(where[k], i) * summand, (k, 0, n - 1))
+        bins = td.TensorComprehension(chosen, (i, n))
+        for factor in (bins[i], sympy.exp(bins[i])):
+            value = td.TensorComprehension(sympy.exp(x[i, j]) / total[i] * factor, (i, n), (j, m))
+            program, together = fused(value, (where, x))
+            assert any(isinstance(step, Fused) for step in together.kernels)
+            check_against(program, together, [np.array([0, 2, 0, 3]), np.arange(12.0).reshape(4, 3) / 9])
