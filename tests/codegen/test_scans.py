@@ -10,6 +10,7 @@ import sympy
 from as_python import as_python
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.scalars import Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
 
@@ -146,3 +147,14 @@ def test_values_of_scans_behind_a_condition_are_not_left():
     assert [
         name for name in re.findall(r"(?m)^ +(v\d*) = ", source) if len(re.findall(rf"\b{name}\b", source)) < 2
     ] == []
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_multiples_of_what_is_kept_have_no_array(name):
+    """The shifts of the exponents are needed with both signs."""
+    value, _, slope = results(VALUES[name])
+    program = build_program((t, w), (value, slope))
+    temporaries = {array.name for array in program.temporaries}
+    stored = [kernel.body[-1].value for kernel in program.nests if kernel.array in temporaries]
+    products = [one for one in stored if isinstance(one, Operation) and one.function == "mul"]
+    assert not any(isinstance(factor, Number) for one in products for factor in one.arguments)
