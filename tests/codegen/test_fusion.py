@@ -180,6 +180,21 @@ def test_what_one_row_needs_comes_with_it():
     check_against(program, together, values_of((x,)))
 
 
+@pytest.mark.parametrize("name", ["sums over all rows", "a column"])
+def test_what_needs_more_than_one_row_is_not_pulled_in(name):
+    """A table that only the sums of a row read, which itself needs what all rows are complete for."""
+    distances = td.TensorComprehension(td.IndexedSum((x[i, k] - x[j, k]) ** 2, (k, 0, m - 1)), (i, n), (j, n))
+    weights = td.TensorComprehension(1 / (1 + distances[i, j]) ** 2, (i, n), (j, n))
+    means = td.TensorComprehension(td.IndexedSum(sympy.cos(x[i, k]), (k, 0, m - 1)) ** 3, (i, n))
+    columns = td.IndexedSum(sympy.cos(x[i, k]) * weights[i, j], (i, 0, n - 1), (k, 0, m - 1))
+    other = td.TensorComprehension(columns, (j, n))[j] if name == "sums over all rows" else weights[j, i]
+    pairs = td.TensorComprehension(sympy.sin(means[i] + other), (i, n), (j, n))
+    expr = td.TensorComprehension(td.IndexedSum(weights[i, k] * pairs[i, k] * x[k, j], (k, 0, n - 1)), (i, n), (j, m))
+    program, together = fused(expr, (x,))
+    assert any(isinstance(step, Fused) for step in together.kernels)
+    check_against(program, together, values_of((x,)))
+
+
 def test_a_table_of_which_a_row_is_enough_is_not_kept_whole():
     """A value of kernel ridge regression in each gradient: one more exponential in place of all of them in memory."""
     i, j, k, n, m, d = td.indices("i j k n m d")
@@ -189,3 +204,17 @@ def test_a_table_of_which_a_row_is_enough_is_not_kept_whole():
     loss = td.IndexedSum(error**2, (i, 0, n - 1))
     plan = td.lambdify((X, Y, b, y), (td.gradient(loss, Y), td.gradient(loss, b))).plan
     assert "of t0 one row" in plan and plan.count("2 indices") == 1
+
+
+def test_what_a_scatter_adds_to_is_complete():
+    """Entries that data select are added to an array before the rows that read it, whatever else these read."""
+    where = td.TensorSymbol("where", n, dtype=int)
+    total = td.TensorComprehension(td.IndexedSum(sympy.exp(x[i, k]), (k, 0, m - 1)), (i, n))
+    for summand in (x[k, 0], total[k]):
+        chosen = td.IndexedSum(sympy.KroneckerDelta(where[k], i) * summand, (k, 0, n - 1))
+        bins = td.TensorComprehension(chosen, (i, n))
+        for factor in (bins[i], sympy.exp(bins[i])):
+            value = td.TensorComprehension(sympy.exp(x[i, j]) / total[i] * factor, (i, n), (j, m))
+            program, together = fused(value, (where, x))
+            assert any(isinstance(step, Fused) for step in together.kernels)
+            check_against(program, together, [np.array([0, 2, 0, 3]), np.arange(12.0).reshape(4, 3) / 9])

@@ -178,3 +178,16 @@ def test_reads_of_data_outside_of_their_shape():
     behind = td.IndexedSum(z[idx[i + 1]], (i, 0, K - 1))
     with pytest.raises(OutOfShapeError):
         td.lambdify((z, idx), behind)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_rows_of_a_nest_beside_data():
+    """Sums that a row expands are entries of no array of the program, and are not read before the loops."""
+    f, g = td.TensorSymbol("f", n), td.TensorSymbol("g", n)
+    b, one = sp.Symbol("b"), td.TensorSymbol("one", n, dtype=int, below=n)
+    window = td.IndexedSum(f[p] * g[j], (p, sp.Max(0, j - 1), sp.Min(j + 1, n - 1)))
+    total = td.IndexedSum((b * window + f[i]) / (2 + f[one[i]] ** 2 * f[j] ** 2), (i, 0, n - 1), (j, 0, n - 1))
+    values = RNG.normal(size=6), RNG.normal(size=6), np.array([3, 1, 1, 0, 5, 2]), 0.5
+    for wrt in (f, g):
+        ours, plain = (td.lambdify((f, g, one, b), td.gradient(total, wrt), backend) for backend in ("numba", "numpy"))
+        np.testing.assert_allclose(ours(*values), plain(*values), rtol=1e-12)

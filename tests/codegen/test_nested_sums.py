@@ -59,6 +59,12 @@ def test_a_sum_in_another_place_is_shared():
     assert td.lambdify([a, b, c], table, "numpy")(A_, B_, C_).tolist() == expected
 
 
+def test_a_sum_in_a_function_and_in_a_divisor_is_computed_once():
+    rows = td.IndexedSum(c[i, k] ** 2, (k, 0, K - 1))
+    total = td.IndexedSum(sympy.log(rows), (i, 0, J - 1))
+    assert count(build_program(c, (total, td.gradient(total, c))), {}).iterations == J * K + J
+
+
 @pytest.mark.parametrize("last", ["the index around", "below the first"])
 def test_sums_that_are_not_independent_stay(last):
     """An inner range that the outer index bounds; an outer range that may be empty, so that nothing may be read."""
@@ -136,12 +142,30 @@ def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_
     assert count(program, {}).iterations < 2 * N * M + 3 * N
 
 
+def joined(value):
+    """The graph of a value before and after."""
+    graph = Graph()
+    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
+    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    return node, new
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        entry_sum(x[i, j], f[j]) - entry_sum(x[i, j], w[j, k]),
+        entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k]) + entry_sum(x[i, j], w[j, k]) ** 2,
+    ],
+    ids=["one over fewer indices", "one that is used twice"],
+)
+def test_sums_that_stay(value):
+    node, new = joined(value)
+    assert new is node
+
+
 def test_many_sums_are_joined():
     """More than Python's stack has room for."""
     count = 1100
     rows = td.TensorSymbol("rows", (count, M))
-    value = sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)])
-    graph = Graph()
-    (node,) = read_with_ranges(Reader(graph), [as_operand(value, "")])
-    (new,) = joined_sums(graph, Planner(graph, ()), [node])
+    _, new = joined(sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)]))
     assert new.op == "sum"

@@ -10,6 +10,7 @@ import sympy
 from as_python import as_python
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.scalars import Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
 
@@ -20,6 +21,11 @@ t, w = td.TensorSymbol("t", n), td.TensorSymbol("w", n)
 def summed(*factors_and_range):
     *factors, limits = factors_and_range
     return td.IndexedSum(sympy.Mul(*factors), limits)
+
+
+def nested(value, depth):
+    """What is long where values that are used twice are written out."""
+    return nested(value**2 + 1 / (2 + value**2), depth - 1) if depth else value
 
 
 VALUES = {
@@ -33,7 +39,13 @@ VALUES = {
 LOOPS = {
     "a product of both": summed(sympy.exp(t[j] * w[i]), (j, 0, i)),
     "two exponentials": summed(sympy.exp(t[j] - w[i]), sympy.cos(w[i] * t[j]), (j, 0, i)),
+    "an exponential and a tangent": summed(sympy.exp(t[j] - w[i]), sympy.tanh(w[i] * t[j]), (j, 0, i)),
+    "a cosine": summed(sympy.cos(t[j] - w[i]), (j, 0, i)),
     "a window": sympy.log(summed(sympy.exp(t[j]), (j, i, sympy.Min(n - 1, i + 3)))),
+    "a shift that loops find": summed(
+        sympy.exp(t[j] - td.IndexedMax(w[k] * t[i], (k, i, sympy.Min(2 * i, n - 1)))), (j, 0, i)
+    ),
+    "a long factor": summed(sympy.exp(t[j] - w[i]), nested(t[j], 5), (j, 0, i)),
     "a greatest value": td.IndexedMax(sympy.exp(t[j] - w[i]), (j, 0, i)),
 }
 
@@ -80,6 +92,18 @@ def test_values(name, kind):
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.usefixtures("uncompiled")
+def test_values_and_gradients(name):
+    """Without the values of the entries among the results: the shifts are kept with the other sign."""
+    value, _, slope = results(VALUES[name])
+    ours = td.lambdify((t, w), (value, slope), "numba")
+    plain = td.lambdify((t, w), (value, slope), "numpy", temporaries=False)
+    for kind in ("near", "far apart"):
+        for found, wanted in zip(ours(*inputs(kind, 9)), plain(*inputs(kind, 9)), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.usefixtures("uncompiled")
 def test_a_large_sum_under_a_factor_that_is_zero(dtype):
@@ -123,3 +147,14 @@ def test_values_of_scans_behind_a_condition_are_not_left():
     assert [
         name for name in re.findall(r"(?m)^ +(v\d*) = ", source) if len(re.findall(rf"\b{name}\b", source)) < 2
     ] == []
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_multiples_of_what_is_kept_have_no_array(name):
+    """The shifts of the exponents are needed with both signs."""
+    value, _, slope = results(VALUES[name])
+    program = build_program((t, w), (value, slope))
+    temporaries = {array.name for array in program.temporaries}
+    stored = [kernel.body[-1].value for kernel in program.nests if kernel.array in temporaries]
+    products = [one for one in stored if isinstance(one, Operation) and one.function == "mul"]
+    assert not any(isinstance(factor, Number) for one in products for factor in one.arguments)

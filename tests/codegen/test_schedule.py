@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, 
 from sympy_tensordiff.codegen.schedule import cpu
 from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 i, n = Affine.variable("i"), Affine.variable("n")
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
@@ -253,12 +253,41 @@ def test_cut_loops_run_once_for_each_value(seed):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([Row("ge", n - i)], True),
+        ([Row("ge", n - i), Row("ge", i - 3)], True),
+        ([Row("ge", n - 5), Row("ge", i - n)], True),
+        ([Row("ge", i - 3)], False),
+        ([Row("eq", n - i)], False),
+        ([Row("ge", n - i), Row("mod", n - i, 2)], False),
+        ([Row("ge", n - 2 * i)], False),
+        ([Row("ge", n - i + quotient(i, 2))], False),
+    ],
+)
+def test_conditions_that_hold_in_a_range(rows, expected):
+    assert cpu.is_range(If(tuple(rows), ()), "i") == expected
+
+
 def test_a_loop_is_cut_at_one_condition():
     """Functions under conditions of their own: with each cut the text would double."""
     terms = [td.IndexedSum(sympy.exp(v[k] * v[k + step]), (k, 0, size - 1 - step)) for step in range(1, 9)]
     one, all_ = (td.lambdify(v, td.gradient(sum(part), v)) for part in (terms[:1], terms))
     assert "cut" in one.plan and "cut" not in all_.plan
+    cheap = td.IndexedSum(v[k] * v[k + 1] ** 2, (k, 0, size - 2))
+    assert "cut" not in td.lambdify(v, td.gradient(cheap, v)).plan
     assert all_.source.count("for ") <= one.source.count("for ")
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_loop_that_does_nothing_else_is_no_loop():
+    """Functions under the only condition in a loop: there is nothing to do where it does not hold."""
+    value = td.IndexedSum(sympy.Piecewise((sympy.exp(w[k, k]), k <= size - 2), (0, True)), (k, 0, size - 1))
+    slope = td.lambdify(w, td.gradient(value, w))
+    assert "cut" in slope.plan
+    given = np.arange(16.0).reshape(4, 4) / 9
+    np.testing.assert_allclose(slope(given), np.diag([*np.exp(np.diag(given)[:-1]), 0]), rtol=1e-12)
 
 
 def test_plans_name_the_rules():

@@ -80,24 +80,24 @@ class Once:
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
         """The entries at one value of a variable that loops inside of it use."""
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
-        written = {target.array for target in targets if isinstance(target, Load)}
+        others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
         own = {target.name for target in targets if isinstance(target, Name)}
         for statement, around in walk(body):
             inner = own.union(loop.variable for loop in around if isinstance(loop, Loop))
             if any(isinstance(loop, Loop) for loop in around):
-                for entry in self.entries(statement, written):
+                for entry in self.entries(statement, others):
                     atoms = frozenset[object]().union(*(form.atoms() for form in entry.index))
                     if atoms.isdisjoint(inner) and (not variable or variable in atoms):
                         yield entry
 
-    def entries(self, statement: Statement, written: Collection[str]) -> Iterator[Entry]:
-        """The entries of data in a statement, and those of arrays that the nest does not fill."""
+    def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
+        """The entries of data in a statement, and those of ``arrays``."""
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
                 yield entry
         for value in scalars(own) if self.has_values else ():
-            if isinstance(value, Load) and value.index and value.array not in written:
+            if isinstance(value, Load) and value.index and value.array in arrays:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:

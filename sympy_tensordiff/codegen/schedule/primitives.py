@@ -247,9 +247,12 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
 
     >>> i = Affine.variable("i")
     >>> body = (If((Row("ge", Affine.variable("m") - i),), (Set(Name("s"), Number(1), "sum"),)),)
-    >>> within, behind = cut(span("i", Affine(), Affine.variable("n"), body), 0)
-    >>> [str(bound.form) for bound in within.highs], [str(bound.form) for bound in behind.lows], behind.body
-    (['n - 1', 'm'], ['0', 'm + 1'], ())
+    >>> (within,) = cut(span("i", Affine(), Affine.variable("n"), body), 0)
+    >>> [str(bound.form) for bound in within.highs]
+    ['n - 1', 'm']
+    >>> within, behind = cut(span("i", Affine(), Affine.variable("n"), (*body, Set(Name("r"), Number(1)))), 0)
+    >>> [str(bound.form) for bound in behind.lows], len(behind.body)
+    (['0', 'm + 1'], 1)
     """
     test = loop.body[number]
     assert isinstance(test, If)
@@ -267,7 +270,8 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
     for high in highs:
         behind.append(replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_without(loop.body, number, ())))
         loop = replace(loop, highs=(*loop.highs, Bound(high)))
-    return (*found, replace(loop, body=_without(loop.body, number, inside)), *reversed(behind))
+    pieces = (*found, replace(loop, body=_without(loop.body, number, inside)), *reversed(behind))
+    return tuple([piece for piece in pieces if piece.body])
 
 
 def _without(body: Sequence[Statement], number: int, others: Sequence[Statement]) -> tuple[Statement, ...]:

@@ -139,10 +139,10 @@ class _Finder:
         value = self.written_out(add.value)
         if value is None:
             return None
-        varying = [factor for factor in _factors(value) if self.depends_on_axis(factor)]
+        varying = [factor for factor in _parts(value, "mul") if self.depends_on_axis(factor)]
         if len(varying) != 1 or not isinstance(varying[0], Operation) or varying[0].function != "exp":
             return None
-        shift = [term for term in _terms(varying[0].arguments[0]) if self.depends_on_axis(term)]
+        shift = [term for term in _parts(varying[0].arguments[0], "add") if self.depends_on_axis(term)]
         if any(scan.loop.variable in scalar_names(term, self.depends) for term in shift):
             return None
         whole = shift[0] if len(shift) == 1 else Operation("add", tuple(shift))
@@ -170,21 +170,10 @@ class _Finder:
                 return None
 
 
-def _factors(value: Scalar) -> Iterator[Scalar]:
-    """The factors of a value, but for signs."""
-    if isinstance(value, Operation) and value.function in ("mul", "neg"):
+def _parts(value: Scalar, function: str) -> Iterator[Scalar]:
+    """The terms of a sum (add), or the factors of a product (mul)."""
+    if isinstance(value, Operation) and value.function == function:
         for argument in value.arguments:
-            yield from _factors(argument)
-    else:
-        yield value
-
-
-def _terms(value: Scalar) -> Iterator[Scalar]:
-    """The terms of a value, with their signs."""
-    if isinstance(value, Operation) and value.function == "add":
-        for argument in value.arguments:
-            yield from _terms(argument)
-    elif isinstance(value, Operation) and value.function == "neg":
-        yield from (Operation("neg", (term,)) for term in _terms(value.arguments[0]))
+            yield from _parts(argument, function)
     else:
         yield value
