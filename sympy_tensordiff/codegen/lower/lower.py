@@ -22,18 +22,16 @@ from sympy_tensordiff.codegen.lower.expand import axes_read
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.matrices import Matrices
-from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.codegen.lower.plan import Context, Rows
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.shared import uses
 from sympy_tensordiff.codegen.lower.storage import Block
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.rows import bounds_a_loop
-
-Rows = tuple[Row, ...]
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
@@ -110,9 +108,7 @@ class Lowering(Matrices):
         number, core = self.graph.split_coefficient(node)
         if number != 1:  # one array serves what differs in signs
             entry: scalars.Scalar | None = yield self._kept(core, block)
-            if entry is None or number == -1:
-                return None if entry is None else scalars.Operation("neg", (entry,))
-            return scalars.Operation("mul", (scalars.Number(number), entry))
+            return None if entry is None else scalars.Operation("mul", (scalars.Number(number), entry))
         scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
         if scatters:
             selected: scalars.Scalar | None = yield self._selected(node, block)
