@@ -28,3 +28,15 @@ def test_powers_of_an_index_are_products(dtype):
         expected = np.einsum("pk,k->p", powers, weights)
         np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps * 8)
         np.testing.assert_allclose(reciprocals, points[:, None] ** (2.0 - np.arange(5)), rtol=8 * np.finfo(dtype).eps)
+
+
+def test_negative_powers_of_an_index_at_zero():
+    """Numba raises an error where an integer power of 0 is negative; NumPy's is infinite."""
+    m = sympy.Symbol("m", integer=True)
+    table = td.TensorComprehension(x[p] ** (k - 2), (p, n), (k, 5))
+    tables = table, td.TensorComprehension(x[p] ** -k, (p, n), (k, 5)), td.TensorComprehension(x[p] ** m, (p, n))
+    points = np.array([0.0, -0.0, -1.5, 2.0, np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        found = td.lambdify([x, m], tables)(points, -3)
+        for one, exponents in zip(found, (np.arange(-2.0, 3), -np.arange(5.0), np.array([-3.0])), strict=True):
+            np.testing.assert_allclose(one.reshape(6, -1), points[:, None] ** exponents, rtol=1e-15)

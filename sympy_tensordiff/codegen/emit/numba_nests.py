@@ -50,8 +50,12 @@ class NumbaPrinter(NestPrinter):
         form = integer_form(exponent)
         if isinstance(exponent, Number) or form is None:
             return super().power(base, exponent)
-        # Products by squaring: in loops of few steps, LLVM sees how many.
-        return f"real({self.scalar(base, POWER + 1)}**({self.form(form)}))", ATOM
+        # Products by squaring: in loops of few steps, LLVM sees how many. Of 0, Numba raises no negative power.
+        value = self.scalar(base, POWER + 1)
+        text = f"{value}**({self.form(form)})"
+        if form.constant < 0 or any(v not in self.counted or c < 0 for v, c in form.terms):
+            text += f" if {self.form(form)} >= 0 else real(1)/{value}**({self.form(-1 * form)})"
+        return f"real({text})", ATOM
 
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If) or statement.step == 1:
