@@ -16,7 +16,12 @@ from sympy_tensordiff.bridges.torch import _array, key_of
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 
 # PyTorch's own use of what it has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+# What PyTorch's compiler and checks of operators use themselves.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
 
 i, j, k, n = td.indices("i j k n")
 x, w = td.TensorSymbol("x", (10,)), td.TensorSymbol("w", (3,))
