@@ -20,11 +20,11 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import selected_in
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.symbolic.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorEntry
 
-Rows = tuple[Row, ...]
 TARGET = "@"
 _TARGET = sympy.Symbol(TARGET, integer=True)
 MOST_CASES = 16

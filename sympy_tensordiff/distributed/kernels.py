@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.distributed.footprints import (
     Ranges,
-    Rows,
     affine,
     domains_of,
     limit_rows,
@@ -33,6 +32,7 @@ from sympy_tensordiff.distributed.walks import rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.nests import Bounds
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 

@@ -13,6 +13,8 @@ from fuzz.count import count
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.reference import evaluate
@@ -271,3 +273,19 @@ def test_what_is_kept_for_an_operand_is_made_in_its_order():
     function = td.lambdify([x, w, y], td.gradient(loss, w))
     assert {index[0] for index in re.findall(r"\by\[(\w+), (\w+)\]", function.source)} == {"i0"}
     assert re.search(r"together for each i0: fill .*t\[i0, i\d+\], of .* one row", function.plan)
+
+
+def test_entries_of_a_product_have_no_array_of_their_own():
+    """Causal attention: what several places need of a product below its diagonal is read there, and not copied."""
+    rows, width = 256, 32
+    keys, queries, values, wanted = (td.TensorSymbol(name, (rows, width)) for name in ("w", "q", "v", "t"))
+    score = sympy.exp(td.IndexedSum(queries[i, k] * keys[j, k], (k, 0, width - 1)))
+    weighted = td.IndexedSum(score * values[j, l], (j, 0, i)) / td.IndexedSum(score, (j, 0, i))
+    loss = td.IndexedSum((weighted - wanted[i, l]) ** 2, (i, 0, rows - 1), (l, 0, width - 1))
+    arguments = (queries, keys, values, wanted)
+    program = build_program(arguments, td.gradient(loss, [queries, keys]), rows=True)
+    products = {step.array for step in program.kernels if isinstance(step, Contraction)}
+    assert len(products) == 2
+    for kernel in program.nests:
+        parts = [part for part in scalars(kernel.body) if not isinstance(part, Name)]
+        assert not all(isinstance(part, Load) and part.array in products for part in parts), kernel.array

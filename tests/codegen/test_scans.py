@@ -158,3 +158,10 @@ def test_multiples_of_what_is_kept_have_no_array(name):
     stored = [kernel.body[-1].value for kernel in program.nests if kernel.array in temporaries]
     products = [one for one in stored if isinstance(one, Operation) and one.function == "mul"]
     assert not any(isinstance(factor, Number) for one in products for factor in one.arguments)
+
+
+def test_a_greatest_value_that_goes_on_is_one_chain():
+    """Of one step more for each entry there is nothing to compare side by side."""
+    source = print_source(build_program((t,), td.TensorComprehension(td.IndexedMax(t[j], (j, 0, i)), (i, n))), "numba")
+    assert "greatest_so_far = maximum(greatest_so_far, " in source
+    assert "greatest_so_far_1" not in source

@@ -8,10 +8,11 @@ from math import prod
 from sympy_tensordiff.codegen.emit.forms import SUM
 from sympy_tensordiff.codegen.emit.numpy_lanes import Ends, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
-from sympy_tensordiff.codegen.ir.facts import Prover, Rows, loop_rows
+from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Bound, Loop
 from sympy_tensordiff.codegen.ir.scalars import Name
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
 """The entries that are computed at once where a sum is cut into blocks: a constant of the module."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.facts import Rows
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,12 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditio
 from sympy_tensordiff.codegen.emit.numpy_products import factors_of, product_of
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, calls_others
-from sympy_tensordiff.codegen.ir.facts import Rows, condition_of, loop_rows
+from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Add, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.integer.rows import Rows, shape_rows
 
 _MOST = 4
 """A sum with zeros runs over no more than so many times the values that count."""

@@ -15,12 +15,13 @@ from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.ir.facts import Prover, Rows
+from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum
+from sympy_tensordiff.integer.rows import Rows
 
 
 class Frame(NamedTuple):

@@ -16,9 +16,8 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import factors_in, times
-from sympy_tensordiff.integer.rows import ranges, shape_rows
+from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 
-Rows = tuple[Row, ...]
 Shapes = Mapping[str, tuple[Affine, ...]]
 
 _MOST_CASES = 64

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.ir.facts import (
     Prover,
     Read,
-    Rows,
     around_rows,
     axis_rows,
     condition_cases,
@@ -31,7 +30,7 @@ from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
-from sympy_tensordiff.integer.rows import ranges
+from sympy_tensordiff.integer.rows import Rows, ranges
 from sympy_tensordiff.integer.system import definitions
 
 

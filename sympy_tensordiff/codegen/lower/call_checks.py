@@ -23,10 +23,8 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries, innermost_first
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import bounds_a_loop, limits_of
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, limits_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses
-
-Rows = tuple[Row, ...]
 
 
 @dataclass(frozen=True)

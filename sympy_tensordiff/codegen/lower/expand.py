@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.rows import Rows
 
 MOST = 16
 """Of more terms than these, none is multiplied out."""
@@ -25,8 +25,6 @@ MOST = 16
 _GREATEST_POWER = 4
 _DEEPEST = 8
 """How many additions and products in each other are multiplied out."""
-
-Rows = tuple[Row, ...]
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine, Row
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import Rows
 
 
 class Terms(NamedTuple):

@@ -17,10 +17,9 @@ from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.data import compounds_in, data_entries
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.signs import with_signs
-
-Rows = tuple[Row, ...]
 
 
 @dataclass(frozen=True)

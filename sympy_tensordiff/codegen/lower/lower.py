@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.lower.expand import axes_read
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.matrices import Matrices
-from sympy_tensordiff.codegen.lower.plan import Context, Rows
+from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.shared import uses
 from sympy_tensordiff.codegen.lower.storage import Block
@@ -31,7 +31,7 @@ from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import bounds_a_loop
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 

@@ -20,7 +20,7 @@ from math import prod
 from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
 from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
-from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Rows, Split, Terms, joined
+from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, joined
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
@@ -30,6 +30,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.rows import Rows
 
 _FACTORS = 5
 """Of more factors than these, not all ways to make two matrices are compared."""

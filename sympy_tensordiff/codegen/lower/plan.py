@@ -22,8 +22,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
-
-Rows = tuple[Row, ...]
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import Rows
 
 
 class Exchanged(NamedTuple):

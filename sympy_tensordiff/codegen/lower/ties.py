@@ -23,11 +23,10 @@ from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.choices import cases_of
-
-Rows = tuple[Row, ...]
 
 
 def with_kept_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:

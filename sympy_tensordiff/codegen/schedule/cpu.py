@@ -271,7 +271,7 @@ def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether conditions hold in a range of a variable, which something bounds that is no number."""
+    """Whether the conditions on a variable are bounds, one of which is not a number."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False
@@ -295,7 +295,7 @@ ROWS = (
 """How the last axis runs."""
 
 LOOPS = (
-    Rule("cut", "functions are computed where they are needed, and not chosen", _cut),
+    Rule("cut", "functions are computed only where their condition holds", _cut),
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),

@@ -77,7 +77,7 @@ class _Fusion:
 
     def steps(self) -> list[Step]:
         """All steps, those that run together as one."""
-        waiting = deque(self.late())
+        waiting = deque(self.by_readers())
         result: list[Step] = []
         while waiting:
             first = waiting.popleft()
@@ -88,21 +88,21 @@ class _Fusion:
             left: list[Step] = []
             while waiting and len(left) < FAR and group.weight < LARGE:
                 step = waiting.popleft()
-                own = self.own_of(step, left, group)
-                group.others -= {other.array for other in own}
-                if isinstance(step, Kernel) and self.joins(step, group, own):
-                    for kernel in (*own, step):
+                producers = self.producers(step, left, group)
+                group.others -= {other.array for other in producers}
+                if isinstance(step, Kernel) and self.joins(step, group, producers):
+                    for kernel in (*producers, step):
                         self.add(kernel, group)
-                    left = [other for other in left if other not in own]
+                    left = [other for other in left if other not in producers]
                 else:
                     left.append(step)
-                    group.others |= {step.array, *(other.array for other in own)}
+                    group.others |= {step.array, *(other.array for other in producers)}
             waiting.extendleft(reversed(left))
             result.append(self.fused(group) if len(group.kernels) > 1 else first)
         return result
 
-    def late(self) -> list[Step]:
-        """The steps, in which a kernel that gives each row of one other what it needs comes right before that one."""
+    def by_readers(self) -> list[Step]:
+        """The steps in an order in which a kernel that one other reads, row by row, comes right before that one."""
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
@@ -130,8 +130,8 @@ class _Fusion:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
-    def own_of(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """The kernels left out so far that could run in the loop of a group, for ``step`` alone."""
+    def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
+        """The kernels left out so far that only ``step`` reads, and that could run in the loop of a group."""
         wanted = self.reads[id(step)] & group.others if self.reads[id(step)] & group.filled else frozenset()
         return [
             other
@@ -147,13 +147,13 @@ class _Fusion:
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
-    def joins(self, step: Kernel, group: _Group, with_: Sequence[Kernel] = ()) -> bool:
-        """Whether a kernel, together ``with_`` others, can run in the loop of a group, and gains by it."""
+    def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
+        """Whether a kernel, with the ``producers`` of what it alone reads, can join the loop of a group, and gains."""
         if isinstance(step, Scatter):
             return False
         read = self.reads[id(step)]
-        own = read & (group.filled | {kernel.array for kernel in with_})
-        weight = sum(1 for kernel in (*with_, step) for _ in scalars(kernel.body))
+        own = read & (group.filled | {kernel.array for kernel in producers})
+        weight = sum(1 for kernel in (*producers, step) for _ in scalars(kernel.body))
         if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.facts import Prover, Rows, data_reads, loop_rows
+from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Ends, If, Let, Loop, Set, Statement, Store
 from sympy_tensordiff.codegen.ir.nests import exactly
 from sympy_tensordiff.codegen.ir.programs import Kernel
@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, sta
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.rows import Rows
 
 Entry: TypeAlias = "DataEntry | Load"
 
