@@ -145,8 +145,8 @@ def test_examples(example) -> None:
     for order in (1, 2):
         found = told(**question, order=order)
         assert "error" not in found, found
-        assert told(**{**question, "language": "any"}, order=order) == found
         assert "text" in found["derivative"]["latex"] and "text" in found["derivative"]["index"]
+    assert told(**{**question, "language": "any"}, order=2) == found
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
     assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]

@@ -102,6 +102,7 @@ def _check_random(seed, backend):
     )
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_rows_with_scalars_around_the_sum():
     product = op("mul", Name("f"), load("b", k, j))
     body = (
@@ -203,6 +204,7 @@ def test_nan_and_infinity_in_other_reductions(backend, count):
     assert function(np.array([0.0] + [1e200] * count))[1] == 0
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_reductions_of_nothing(backend):
     kernels = []
@@ -224,6 +226,7 @@ def test_large_integers_are_compared_exactly():
         assert found.tolist() == [1, 0, 0]
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_values_that_nest_deeply(backend):
     """Deeper than Python's parser goes; a read that loses its condition is tested."""

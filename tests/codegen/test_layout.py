@@ -151,6 +151,7 @@ def test_residue_classes_are_in_the_plan():
     assert "classes" not in td.lambdify((x, w), td.TensorComprehension(x[3 * i] ** 2, (i, n))).plan
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("columns", [2, 5, 8])
 def test_forces_between_points_of_few_coordinates_run_over_the_points(columns):
     """The sums of a short row are scalars, and the points are read by coordinate: the long loop is the innermost."""
@@ -166,6 +167,7 @@ def test_forces_between_points_of_few_coordinates_run_over_the_points(columns):
     np.testing.assert_allclose(function(points, weights), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_filters_of_five_taps_are_read_by_residue_classes():
     """A loop of five steps is unrolled, and yet repeats the reads of an image often enough for a copy."""
     f, w, y = td.TensorSymbol("f", (64, 64)), td.TensorSymbol("w", (5, 5)), td.TensorSymbol("y", (30, 30))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import pytest
 import sympy
 from as_python import as_python
 from every import every
@@ -144,6 +145,7 @@ def test_numba_texts(name):
     check(name, results, np.float64)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_numba():
     name = "product of bells"
     check(name, td.lambdify(NAMES, results_of(name))(*[POINTS[symbol] for symbol in NAMES]), np.float64)

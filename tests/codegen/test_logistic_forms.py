@@ -70,6 +70,7 @@ def test_compiled():
     check(FORMS["entropy"], ["numba"])
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("backend", "dtype"), [("numpy", np.float32), ("numpy", np.float64), ("numba", np.float32)], ids=str
 )

@@ -113,6 +113,7 @@ ONE = {  # how often a loop runs through the sum over j of each entry; what it i
 }
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", ONE)
 def test_sums_over_one_range_are_one(name):
     number, value = ONE[name]

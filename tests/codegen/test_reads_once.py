@@ -21,6 +21,7 @@ VALUES = (
 )
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("dtype", "parallel"), [("float32", True)])
 def test_functions_of_what_data_select_run_along_rows_of_it(dtype, parallel) -> None:
     """All that is selected is read before, so that the functions are vectorised."""
@@ -38,6 +39,7 @@ def test_functions_of_what_data_select_run_along_rows_of_it(dtype, parallel) -> 
         np.testing.assert_allclose(found(*given), expected, rtol={"float64": 1e-13, "float32": 1e-5}[dtype])
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_softmax_of_segments_takes_one_pass_for_each_sum(declared) -> None:
     """Sums of all with the same number are an array, also where they are asked for by an entry of another index."""

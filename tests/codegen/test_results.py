@@ -37,6 +37,7 @@ def same(found, wanted):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_blocks_of_a_hessian(backend):
     function = td.lambdify((A, x, y), HESSIAN, backend)

@@ -11,6 +11,7 @@ x = td.TensorSymbol("x", n)
 p, k = td.indices("p k")
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("dtype", [np.float32])
 def test_powers_of_an_index_are_products(dtype):
     """A polynomial's terms: no call of a general power, no other element type, and the powers of 0 and of nan."""
@@ -30,6 +31,7 @@ def test_powers_of_an_index_are_products(dtype):
         np.testing.assert_allclose(reciprocals, points[:, None] ** (2.0 - np.arange(5)), rtol=8 * np.finfo(dtype).eps)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_negative_powers_of_an_index_at_zero():
     """Numba raises an error where an integer power of 0 is negative; NumPy's is infinite."""
     m = sympy.Symbol("m", integer=True)

@@ -28,6 +28,7 @@ def filter_adjoint(length):
     return [h, dy], td.vjp(y, x, dy)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("parallel", [False, True])
 def test_windows_of_a_long_row(parallel):
     """In strips, on all cores too."""

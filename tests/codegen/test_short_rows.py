@@ -43,6 +43,7 @@ def test_entries_share_a_pass(width, outer):
     np.testing.assert_array_equal(out, expected if outer else expected[0])
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_what_is_the_same_for_all_entries_is_computed_once():
     x, y, b = td.TensorSymbol("x", (n, 3)), td.TensorSymbol("y", (3, m)), td.TensorSymbol("b", m)
     weights = td.IndexedSum(b[j] * td.IndexedSum(x[p, k] * y[k, j], (k, 0, 2)) ** 2 * y[q, j], (j, 0, m - 1))

@@ -56,6 +56,7 @@ def test_pairs_are_multiplied_once(K):
         assert third[index] == windows[list(index)].prod(0).sum()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_numba_spreads_pairs():
     args, results = fourth_moments(4, 400)
     values = np.arange(403) % 7 - 3.0

@@ -62,6 +62,7 @@ def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("backend", "times"), [("numpy", 30), ("numba", 2)])
 def test_random_products(backend, times):
     """Any labels on up to four operands, against NumPy."""
@@ -82,6 +83,7 @@ def test_random_products(backend, times):
 # ---------------------------------------------------------------------------- arguments and results
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("backend", BACKENDS)
 @every("subscripts", ["ij,jk->ik", "ij,jk->ki", "ij,jk->", "ij,jk->ijk"])
 def test_any_memory_order(backend, subscripts):
@@ -139,6 +141,7 @@ def test_an_axis_that_may_be_empty():
         function(np.array([1.0]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_names(backend):
     """Names of the module's own and of its temporaries are nobody's."""
@@ -243,6 +246,7 @@ LOGISTIC = {
 }
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("backend", BACKENDS)
 def test_logistic_forms_in_index_notation(backend):
     """One by one with NumPy; in one kernel with Numba, which compiles it in a tenth of the time."""

@@ -27,6 +27,7 @@ def given(dtype):
     return [rng.standard_normal(shape).astype(dtype) for shape in ((300, 37), 37, 37, 300)]
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("backend", "temporaries"), [("numba", True), ("numpy", True), ("numpy", False)])
 def test_weights_are_shares_of_one(backend, temporaries):
     # By A the derivative of each row is the weights times the factors.
@@ -59,6 +60,7 @@ def test_values_are_kept_once(backend, temporaries):
     assert 0 < "".join(functions).count("exp(") <= 3
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every(
     "body", [A[i, k], -A[i, k], A[i, k] - b[k], A[i, k] * b[k], abs(A[i, k])], ids=["read", "negative", "-", "*", "abs"]
 )
@@ -98,6 +100,7 @@ MAXIMA = {
 }
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("name", [*MAXIMA])
 def test_shares_wherever_the_values_stand(name):
     value = MAXIMA[name]

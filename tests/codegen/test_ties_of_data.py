@@ -122,8 +122,11 @@ ROWS = {
 }
 
 
+LONG = {"over other indices"}
+
+
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in LONG else ()) for n in ROWS])
 def test_the_greatest_of_what_data_select(name):
     """By turns NumPy's kernels with and without temporaries, and Numba's, against the interpreter."""
     function, wrt, given, *refusals = ROWS[name]

@@ -28,6 +28,7 @@ def test_the_tie_rule(cls):
     assert td.lambdify([x], td.gradient(value, x), "numpy")(np.full(4, 3.0)).tolist() == [0.25] * 4
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_an_empty_range_has_no_derivative():
     below = td.TensorComprehension(td.IndexedMax(x[j], (j, 0, i - 1)), (i, n))
     weighted = td.IndexedSum(sympy.exp(below[i]) * x[i], (i, 0, n - 1))

@@ -33,6 +33,7 @@ def test_derivatives(name):
     assert_derivative_exact(expression, variable, values={idx: np.array([0, 2, 1])} if name == "of data" else None)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("order", range(1, 6))
 def test_determinants(order):
     M = td.TensorSymbol("M", (order, order))

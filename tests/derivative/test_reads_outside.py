@@ -120,6 +120,7 @@ def test_plain_diff_and_cotangents_are_refused_too():
         td.vjp(TensorComprehension(x[i] ** 2, (i, n)), x, ahead)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_a_read_behind_a_condition_on_values_is_0_where_it_leaves_its_tensor(backend):
     pairs = IndexedSum(Piecewise((x[i + 1] * x[i], x[i] > 0), (x[i - 2], True)), (i, 0, n - 1))

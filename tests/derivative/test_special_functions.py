@@ -259,6 +259,7 @@ def test_zeroth_power():
 ZEROS = {x: [0, 0, 0, 2], y: [2, 0, Fraction(1, 2), 3]}
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_powers_of_zero(backend):
     """Where a derivative exists at base 0 kernels have it: no 0*inf."""

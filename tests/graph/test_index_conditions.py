@@ -247,6 +247,7 @@ def test_conditions_of_few_cases_beside_many_are_ranges():
 NEAR = (i + 48) * (j + 1)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
 @every("backend", ["numpy", "numba"])
 def test_masks_of_indices_compare_integers(backend, condition):

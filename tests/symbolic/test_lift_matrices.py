@@ -153,6 +153,7 @@ def test_symbolic_sizes(expr: Any) -> None:
             assert_second_exact(result, variable, {n: 2, m: 3}, backends=())
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     "expr",
     [KroneckerProduct(Q, P) * KroneckerProduct(P, P), pytest.param(BLOCKS**2, marks=pytest.mark.thorough)],
