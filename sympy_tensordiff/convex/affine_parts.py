@@ -224,6 +224,3 @@ def inverse_of(entry: Expr) -> Any:
     if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):
         return entry.tensor.args[0]
     return None
-
-
-__all__ = ["KINKS", "SMOOTH", "Cut", "Variables", "inverse_of"]

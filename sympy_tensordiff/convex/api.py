@@ -189,6 +189,3 @@ def _with(term: Term, back: Mapping[Expr, Expr]) -> Term:
         return term
     facts = tuple((scalar.xreplace(dict(back)), sign) for scalar, sign in term.facts)
     return Term(term.rule, term.form.xreplace(dict(back)), tuple(f.xreplace(dict(back)) for f in term.factors), facts)
-
-
-__all__ = ["certify_convex"]

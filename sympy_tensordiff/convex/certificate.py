@@ -268,6 +268,3 @@ def _assumed_range(symbol: Any) -> Range:
     if positive and not getattr(symbol, "shape", ()):
         return Range(S.Zero)
     return Range(None, S.Zero) if getattr(symbol, "is_negative", False) and not getattr(symbol, "shape", ()) else FREE
-
-
-__all__ = ["Certificate"]

@@ -339,6 +339,3 @@ def _outward(known: Range) -> Range:
     low = known.low if known.low is None or known.low.is_Rational else sympy.floor(known.low * FINE) / FINE
     high = known.high if known.high is None or known.high.is_Rational else sympy.ceiling(known.high * FINE) / FINE
     return known._replace(low=low, high=high)
-
-
-__all__ = ["AT_LEAST_ONE", "AT_LEAST_ZERO", "FREE", "POSITIVE", "Generators", "Range"]

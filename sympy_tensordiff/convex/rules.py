@@ -14,13 +14,11 @@ from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, in_one_sum, inverse_of
 from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_one
-from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, require
-from sympy_tensordiff.convex.domains import enter_domain
+from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
 from sympy_tensordiff.convex.pieces import terms_of_pieces
-from sympy_tensordiff.convex.quadratic import gram_form, log_determinant_form
+from sympy_tensordiff.convex.quadratic import Slopes, active, gram_form, log_determinant_form
 from sympy_tensordiff.convex.signs import Signs
-from sympy_tensordiff.convex.slopes import Slopes, active
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
@@ -361,6 +359,3 @@ class Rules:
 
 def _is_positive(matrix: Any) -> bool:
     return bool(getattr(matrix.args[0] if isinstance(matrix, TensorInverse) else matrix, "positive", False))
-
-
-__all__ = ["Rules"]

@@ -307,6 +307,3 @@ def _sum(signs: Sequence[str | None]) -> str | None:
         return None
     (direction,) = directions
     return str(direction) + ("" if direction in signs else "=")
-
-
-__all__ = ["Signs"]
