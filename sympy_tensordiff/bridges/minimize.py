@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import independent_variables, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.flat import FlatVariables, flat
+from sympy_tensordiff.structure.nlp import FlatVariables, flat
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import unused
 from sympy_tensordiff.symbolic.lift import as_operand

@@ -10,11 +10,10 @@ from typing import Any
 
 from sympy import S
 
-from sympy_tensordiff.parsing.axes import Sizes
+from sympy_tensordiff.parsing.axes import OF_MATRICES, Sizes
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
 from sympy_tensordiff.parsing.text_terms import split
-from sympy_tensordiff.parsing.thesis import OF_MATRICES
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
+from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.precedence import (
     Level,
@@ -45,7 +46,6 @@ from sympy_tensordiff.parsing.text_terms import (
     refused,
     split,
 )
-from sympy_tensordiff.parsing.thesis import OF_MATRICES, RESERVED
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry

@@ -13,7 +13,7 @@ from inputs import Inputs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.thesis import LONGEST
+from sympy_tensordiff.parsing.axes import LONGEST
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")

@@ -11,11 +11,11 @@ from sympy import Add, Expr, Integer, Mul, S
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
+from sympy_tensordiff.parsing.axes import OF_MATRICES
 from sympy_tensordiff.parsing.frontend import Tree, cut, known
 from sympy_tensordiff.parsing.indexed.names import Names
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
-from sympy_tensordiff.parsing.thesis import OF_MATRICES
 from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
