@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -14,10 +15,10 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.structure.api import independent_variables, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.nlp import FlatVariables, flat
+from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
+from sympy_tensordiff.structure.nlp import FlatVariables
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.values import directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -63,7 +64,7 @@ class MinimizeProblem:
         arrays = self._arrays(x)
         if self._structured_jacobian is not None:
             return self._structured_jacobian(*arrays).tocsr()
-        rows = int(np.prod(np.shape(self._value(*arrays))))
+        rows = math.prod(np.shape(self._value(*arrays)))
         return np.concatenate([np.reshape(block, (rows, -1)) for block in self._jacobian(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
@@ -76,7 +77,7 @@ class MinimizeProblem:
         """The Hessian of the loss, a matrix with all entries."""
         self._needs_scalar("hess")
         blocks = self._hessian(*self._arrays(x))
-        sizes = [int(np.prod(shape, dtype=np.int64)) for shape in self._at(x).shapes]
+        sizes = list(map(math.prod, self._at(x).shapes))
         return np.block(
             [
                 [np.reshape(b, (n, m)) for b, m in zip(row, sizes, strict=True)]
@@ -126,10 +127,7 @@ class MinimizeProblem:
 
     @cached_property
     def _product(self) -> Any:
-        directions = tuple(
-            TensorSymbol(unused(f"direction_{n}", self._args), tuple(getattr(v, "shape", ())))
-            for n, v in enumerate(self._variables)
-        )
+        directions = directions_of(self._variables, self._args)
         return self._compiled(hvp(self._loss, self._variables, directions), *directions)
 
     @cached_property

@@ -19,6 +19,7 @@ from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
@@ -137,14 +138,7 @@ class Certificate:
         """``v' H v``, out of the product of the Hessian and the direction."""
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         products = hvp(self._original, variables, directions)
-        parts = []
-        for direction, product in zip(directions, products, strict=True):
-            shape = tuple(getattr(direction, "shape", ()))
-            indices = [sympy.Dummy("i", integer=True) for _ in shape]
-            entry = direction[tuple(indices)] * product[tuple(indices)] if shape else direction * product
-            limits = [(i, 0, extent - 1) for i, extent in zip(indices, shape, strict=True)]
-            parts.append(IndexedSum(entry, *limits) if shape else entry)
-        return sympy.Add(*parts)
+        return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
     def _is_zero_in_graph(self) -> bool:
         """Whether the terms minus the second pushforward are 0 for all sizes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.structure.api import independent_variables, split, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.api import flat, independent_variables, split, structured_hessian, structured_jacobian
+from sympy_tensordiff.structure.values import directions_of, unused
+from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -37,7 +38,7 @@ class FlatVariables:
     def __init__(self, variables: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
         self.variables, self.shapes = tuple(variables), [tuple(map(int, shape)) for shape in shapes]
         self.names = [str(variable.name) for variable in variables]
-        self.size = sum(int(np.prod(shape, dtype=np.int64)) for shape in self.shapes)
+        self.size = sum(map(math.prod, self.shapes))
 
     def parts(self, x: Any) -> list[Any]:
         """The variables in order, each in its shape, as views of ``x`` where it is an array of numbers."""
@@ -63,11 +64,6 @@ class FlatVariables:
         return flat(given[name] for name in self.names)
 
 
-def flat(parts: Any) -> NDArray[Any]:
-    """Arrays and numbers, one after the other."""
-    return np.concatenate([np.ravel(part) for part in parts])
-
-
 class NonlinearProgram:
     """Minimise an objective where tensors of constraints are within bounds; made by `nlp`.
 
@@ -89,13 +85,10 @@ class NonlinearProgram:
         arguments = (*variables, *(a for a in args if a not in variables))
         self._data = [_given(a, data) for a in arguments[len(variables) :]]
         factor = sympy.Symbol(unused("obj_factor", arguments), real=True)
-        multipliers = [
-            TensorSymbol(unused(f"lagrange_{n}", arguments), tuple(getattr(c, "shape", ())))
-            for n, c in enumerate(constraints)
-        ]
+        multipliers = directions_of(constraints, arguments, "lagrange")
         lagrangian = factor * objective
         for constraint, multiplier in zip(constraints, multipliers, strict=True):
-            lagrangian += _inner(constraint, multiplier)
+            lagrangian += reductions.sum(constraint * multiplier)
         self._objective = lambdify(arguments, objective, parallel=False)
         self._gradient = lambdify(arguments, gradient(objective, variables), parallel=False)
         self._constraints = lambdify(arguments, tuple(constraints), parallel=False) if constraints else None
@@ -113,7 +106,7 @@ class NonlinearProgram:
         self.n = self._flat.size
         values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
-        self.m = sum(int(np.prod(shape, dtype=np.int64)) for shape in self._constraint_shapes)
+        self.m = sum(map(math.prod, self._constraint_shapes))
         self.lb, self.ub = _bounds(bounds, self._variables, self._flat.shapes, (-np.inf, np.inf))
         self.cl, self.cu = _bounds(constraint_bounds, self._tensors, self._constraint_shapes, (0.0, 0.0))
         return self
@@ -254,16 +247,6 @@ def nlp(
 def _given(argument: Any, data: Mapping[Any, Any]) -> Any:
     value = data[argument]
     return np.asarray(value) if isinstance(argument, TensorSymbol) else value
-
-
-def _inner(constraint: Any, multiplier: TensorSymbol) -> Any:
-    """The sum of a tensor of constraints times its multipliers."""
-    shape = tuple(getattr(constraint, "shape", ()))
-    if not shape:
-        return constraint * multiplier[()]
-    axes = [sympy.Dummy(f"c{n}", integer=True) for n in range(len(shape))]
-    limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
-    return IndexedSum(constraint[tuple(axes)] * multiplier[tuple(axes)], *reversed(limits))
 
 
 def _bounds(

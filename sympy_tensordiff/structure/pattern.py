@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -93,7 +94,7 @@ def find_pattern(
 
     ``lower`` drops the entries above the diagonal.
     """
-    starts = [np.cumsum([0, *(_count(shape) for shape in shapes)]) for shapes in sizes]
+    starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
     points = [points_of(group, known) for group in groups]
     keys: list[NDArray[np.int64]] = []
@@ -164,7 +165,3 @@ def _flat_places(
             total = total * length + position
         flat.append(np.broadcast_to(total + start[place.tensor], (count,)))
     return flat[0], flat[1]
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
