@@ -88,9 +88,6 @@ def run(arguments: list[str]) -> int:
         options.form = options.form or ("text" if language == "thesis" else language)
         with working():
             return _answer(_parsed(text, language, options), options)
-    except NothingNamedError as error:
-        complain(str(error))
-        return 2
     except UnreadableError as error:
         complain(str(error))
         return 2
@@ -106,10 +103,6 @@ def run(arguments: list[str]) -> int:
     return 1
 
 
-class NothingNamedError(Exception):
-    """It is not said what to differentiate with respect to, or it is no tensor of the input."""
-
-
 def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
     """The input, with what the command names to differentiate with respect to."""
     parsed = parsed_input(text, language)
@@ -121,7 +114,7 @@ def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
     try:
         return parsed.with_respect_to(wrt or None)
     except ArgumentError as error:
-        raise NothingNamedError(str(error).replace("wrt names", "--wrt names").replace("wrt=", "--wrt")) from None
+        raise UnreadableError(str(error).replace("wrt names", "--wrt names").replace("wrt=", "--wrt")) from None
 
 
 @contextmanager
@@ -233,7 +226,7 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
 
 
 class UnreadableError(Exception):
-    """The input cannot be read; the message is one line for the user."""
+    """The input, or what it is differentiated with respect to, cannot be read; the message is one line for the user."""
 
 
 def read_input(argument: str | None, file: str | None) -> tuple[str, str]:

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS
 from sympy_tensordiff.convex.conditions import Term
-from sympy_tensordiff.convex.generators import FREE, Range
+from sympy_tensordiff.convex.generators import FREE, Range, assumed
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
@@ -80,12 +80,8 @@ class Certificate:
         kind = "concave" if self.concave else "convex"
         if not self:
             return f"not certified {kind}: {self.reason}"
-        return f"{kind}: " + ("; ".join(map(str, self.terms)) or self._no_terms())
-
-    def _no_terms(self) -> str:
-        """What a function without a second derivative is."""
         kinked = self.function.atoms(*KINKS, IndexedMax, IndexedMin, sympy.Piecewise)
-        return "affine in pieces" if kinked else "affine"
+        return f"{kind}: " + ("; ".join(map(str, self.terms)) or f"affine{' in pieces' * bool(kinked)}")
 
     def form(self) -> Expr:
         """The sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
@@ -192,7 +188,7 @@ class Certificate:
 
     def _number(self, draw: random.Random, symbol: Any) -> Fraction:
         """A rational number in the range of a symbol."""
-        known = self._ranges.get(symbol) or (_assumed_range(symbol))
+        known = self._ranges.get(symbol) or (FREE if isinstance(symbol, TensorSymbol) else assumed(symbol))
         # A direction is not 0, and two values hardly ever tie in a maximum: there is no Hessian at a kink.
         share = Fraction(2 * draw.randrange(2**15) + 1, 2**16)
         low, high = (None if end is None else _fraction(end) for end in (known.low, known.high))
@@ -255,10 +251,3 @@ _SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}
 
 def _plain(text: str) -> str:
     return "".join("\\" + c if c in "_&%$#{}" else r"\textasciicircum{}" if c == "^" else c for c in text)
-
-
-def _assumed_range(symbol: Any) -> Range:
-    positive = getattr(symbol, "is_positive", False) or getattr(symbol, "is_nonnegative", False)
-    if positive and not getattr(symbol, "shape", ()):
-        return Range(S.Zero)
-    return Range(None, S.Zero) if getattr(symbol, "is_negative", False) and not getattr(symbol, "shape", ()) else FREE

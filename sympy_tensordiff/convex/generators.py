@@ -148,7 +148,7 @@ class Generators:
         if isinstance(node, TensorDeterminant):
             return POSITIVE if getattr(node.args[0], "positive", False) else FREE
         if isinstance(node, sympy.Symbol | sympy.NumberSymbol):
-            return _assumed(node)
+            return assumed(node)
         if isinstance(node, IndexedReduction):
             return self._reduction(node)
         if isinstance(node, sympy.Abs):
@@ -318,7 +318,7 @@ def _monomial(form: Expr) -> list[tuple[Expr, Expr]] | None:
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None
 
 
-def _assumed(symbol: Expr) -> Range:
+def assumed(symbol: Expr) -> Range:
     """The range that a symbol's own assumptions give; a size is at least 1."""
     if isinstance(symbol, sympy.NumberSymbol):
         low = sympy.floor(symbol)

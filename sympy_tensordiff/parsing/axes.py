@@ -10,13 +10,14 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import count
 from sys import maxsize
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from lark import Token
 
 from sympy_tensordiff.parsing.frontend import Language, Tree, bottom_up, check_declared, cut, found, is_called, known
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.subscripts import Subscripts
 
 LONGEST = 200_000
 """The longest input, in characters."""
@@ -166,7 +167,7 @@ class Sizes:
         self.unified = Unified()
         self.tensors = {name: self.unified.new(order) for name, order in declared.items()}
         self.axes: dict[Tree, Axes] = {}
-        self.letters: dict[Tree, Letters] = {}
+        self.letters: dict[Tree, Subscripts] = {}
         self.by_letter: dict[Tree, dict[str, int]] = {}
         self.numbers: set[Tree] = set()  # what has no axes, whatever the sizes are
         for node in nodes:  # the parts of each node first
@@ -283,17 +284,7 @@ def _free_names(taken: Container[str]) -> Iterator[str]:
 # -------------------------------------------------------------- letters
 
 
-class Letters(NamedTuple):
-    """The letters of each operand, and those of the result."""
-
-    inputs: tuple[str, ...]
-    output: str
-
-    def __str__(self) -> str:
-        return f"{','.join(self.inputs)}->{self.output}"
-
-
-def letters_of(node: Tree) -> Letters:
+def letters_of(node: Tree) -> Subscripts:
     """The letters of a product, binary or unary."""
     arrow = node.text.index("->")
     groups = [""]
@@ -310,7 +301,7 @@ def letters_of(node: Tree) -> Letters:
             groups.append("")
         else:
             groups[-1] += character
-    return Letters(tuple(groups[:-1]), groups[-1])
+    return Subscripts(tuple(groups[:-1]), groups[-1])
 
 
 def _of_group(groups: list[str], character: str, operands: int) -> str:

@@ -102,7 +102,8 @@ class Writer:
                 result = scope.variables[expr]
             else:
                 rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Writer.unknown)
-                result = yield rule(self, expr, scope)
+                made = rule(self, expr, scope)
+                result = made if isinstance(made, Piece) else (yield made)
             scope.done[id(expr)] = expr, result
         return scope.done[id(expr)][1]
 
@@ -115,28 +116,24 @@ class Writer:
 
     # -------------------------------------------------------------- leaves
 
-    def unknown(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def unknown(self, expr: Any, scope: Scope) -> Piece:
         """What no rule is for."""
-        yield from ()
         raise refused(expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions")
 
-    def number_rule(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def number_rule(self, expr: Any, scope: Scope) -> Piece:
         """A number."""
-        yield from ()
         if not (expr.is_Rational or expr.is_Float):
             raise refused(expr, "it is no finite real number", "tensors are real")
         return number(expr)
 
-    def constant(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def constant(self, expr: Any, scope: Scope) -> Piece:
         """A number with a name."""
-        yield from ()
         if expr not in CONSTANTS:
             raise refused(expr, "the language has rational numbers, and what functions make of them", "write a number")
         return piece((CONSTANTS[expr],), Level.ATOM)
 
-    def name(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def name(self, expr: Any, scope: Scope) -> Piece:
         """A tensor or a scalar by its name."""
-        yield from ()
         if expr.is_integer or expr in self.integers:
             raise refused(
                 expr,
@@ -158,9 +155,8 @@ class Writer:
         axis_letters(rank)
         return piece((expr.name,), Level.ATOM, rank)
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Piece]:
+    def delta(self, expr: DeltaTensor, scope: Scope) -> Piece:
         """The unit tensor."""
-        yield from ()
         axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
         return piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
@@ -286,14 +282,12 @@ class Writer:
 
     def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """One of two values by a comparison."""
-        found = by_base(expr)
-        if found is not None:
-            chosen: Piece = yield self.visit(found, scope)
-            return chosen
-        found = by_sign(expr)
+        found, is_safe = by_base(expr), True
+        if found is None:
+            found, is_safe = by_sign(expr), all(case.expr.is_number for case in expr.args)
         if found is None:
             raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
-        if not expr.args[1].expr.is_number or not expr.args[0].expr.is_number:
+        if not is_safe:
             values = [case.expr for case in expr.args]
             operands = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
             if not is_total([*values, *operands]):
@@ -354,7 +348,7 @@ class Writer:
             "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",
         )
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Piece]]]] = {
+    rules: ClassVar[dict[type, Callable[..., Recursion[Piece] | Piece]]] = {
         **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), number_rule),
         **{NumberSymbol: constant, Symbol: name, TensorSymbol: name},
         **{DeltaTensor: delta, FilledTensor: filled},
