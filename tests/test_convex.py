@@ -100,7 +100,7 @@ def test_each_dropped_condition_is_caught(condition, monkeypatch) -> None:
         required(name, holds or name == condition, *reason)
 
     with monkeypatch.context() as patch:
-        for module in (cauchy_schwarz, conditions, pieces, quadratic, rules):
+        for module in (cauchy_schwarz, conditions, pieces, rules):
             patch.setattr(module, "require", without)
         try:
             wrong = td.certify_convex(function, wrt, positive=positive)

@@ -9,46 +9,33 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Dummy, Expr, S
 
-from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Variables, inverse_of
-from sympy_tensordiff.convex.conditions import require
+from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
+from sympy_tensordiff.derivative.api import jvp
+from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 
-class Slopes:
-    """The directional derivatives in one set of variables; at a kink they speak for one side.
+def slopes_along(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
+    """The directional derivative of scalars, by the pushforward; at a kink it speaks for one side.
+
+    What stands for the logarithm of a determinant changes by ``trace(inv(S)*V)``.
 
     Examples
     --------
     >>> import sympy
     >>> x, v = sympy.symbols("x v", real=True)
-    >>> Slopes(Variables((x,)), {x: v}, {}).of(sympy.exp(2*x))
+    >>> slopes_along({x: v}, {})(sympy.exp(2*x))
     2*v*exp(2*x)
     """
-
-    def __init__(self, by: Variables, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> None:
-        self.by, self.directions, self.matrices = by, dict(directions), dict(matrices)
-
-    def of(self, node: Expr) -> Expr:
-        """The directional derivative of a scalar."""
-        if self.by.degree(node) < 2:
-            return self.by.along(node, self.directions)
-        if isinstance(node, IndexedSum):
-            return IndexedSum(self.of(node.args[0]), *node.args[1:])
-        if isinstance(node, sympy.Abs):
-            return sympy.sign(node.args[0]) * self.of(node.args[0])
-        if node.func in KINKS or isinstance(node, IndexedMax | IndexedMin):
-            return active(node, self.of)
-        if isinstance(node, sympy.Piecewise):
-            return sympy.Piecewise(*((self.of(piece), condition) for piece, condition in node.args))
-        if node in self.matrices or inverse_of(node) is not None:
-            return matrix_slope(node, self.directions, self.matrices)
-        require("rule", node.func in SMOOTH, "{} has no rule", node)
-        cut = self.by.cut(node)
-        return sympy.Add(
-            *(sympy.diff(cut.function, s).xreplace(cut.back) * self.of(part) for s, part in cut.back.items())
-        )
+    moving = dict(directions)
+    for symbol, matrix in matrices.items():
+        if matrix in directions:
+            p, q = (Dummy(name, integer=True) for name in "pq")
+            limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
+            moving[symbol] = IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
+    return lambda scalar: written_out(jvp(scalar, tuple(moving), tuple(moving.values())))
 
 
 def active(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
@@ -131,18 +118,6 @@ def log_determinant_form(matrix: Any, directions: Mapping[Any, Any]) -> Expr:
     p, q, r, s = (Dummy(name, integer=True) for name in "pqrs")
     limits = [(index, 0, size - 1) for index in (p, q, r, s)]
     return IndexedSum(inverse[p, q] * V[q, r] * inverse[r, s] * V[s, p], *limits)
-
-
-def matrix_slope(node: Expr, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Expr:
-    """The directional derivative of a logarithm of a determinant, or of an entry of an inverse."""
-    p, q = (Dummy(name, integer=True) for name in "pq")
-    if node in matrices:
-        matrix = matrices[node]
-        limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
-        return IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
-    inverse, (a, b) = node.tensor, node.indices
-    limits = [(index, 0, inverse.shape[0] - 1) for index in (p, q)]
-    return -IndexedSum(inverse[a, p] * directions[inverse.args[0]][p, q] * inverse[q, b], *limits)
 
 
 # ---------------------------------------------------------------------------- products

@@ -17,7 +17,7 @@ from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_o
 from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
 from sympy_tensordiff.convex.pieces import terms_of_pieces
-from sympy_tensordiff.convex.quadratic import Slopes, active, gram_form, log_determinant_form
+from sympy_tensordiff.convex.quadratic import active, gram_form, log_determinant_form, slopes_along
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
@@ -46,7 +46,7 @@ class Rules:
         self, signs: Signs, variables: Variables, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]
     ) -> None:
         self.signs, self.by, self.directions, self.matrices = signs, variables, dict(directions), dict(matrices)
-        self.slope = Slopes(variables, directions, matrices).of
+        self.slope = slopes_along(directions, matrices)
         self._known: dict[tuple[Expr, int], list[Term] | NoSign] = {}
 
     def terms(self, scalar: Expr, way: int) -> list[Term]:
