@@ -282,20 +282,20 @@ class Writer:
 
     def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """One of two values by a comparison."""
-        found, is_safe = by_base(expr), True
+        values = [case.expr for case in expr.args]
+        needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
+        found = by_base(expr)
         if found is None:
-            found, is_safe = by_sign(expr), all(case.expr.is_number for case in expr.args)
+            found = by_sign(expr)
+            needed += [value for value in values if not value.is_number]
         if found is None:
             raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
-        if not is_safe:
-            values = [case.expr for case in expr.args]
-            operands = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
-            if not is_total([*values, *operands]):
-                raise refused(
-                    expr,
-                    "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
-                    "choose the argument of the function in place of its value",
-                )
+        if not is_total(needed):
+            raise refused(
+                expr,
+                "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
+                "choose the argument of the function in place of its value",
+            )
         result: Piece = yield self.visit(found, scope)
         return result
 

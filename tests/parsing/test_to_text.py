@@ -201,6 +201,10 @@ REFUSED = {
         td.elementwise(lambda s, t: sympy.Piecewise((t, s > 0), (0, True)), x, td.log(x)),
         "a value that is not chosen is multiplied by 0, and this one is not defined everywhere; choose the argument",
     ),
+    "a choice of an operand that divides": (
+        td.gradient(td.sum(td.sqrt(td.abs(x))), x),  # 0 where x is 0
+        "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
+    ),
     "a case that divides": (sympy.Piecewise((1 / a, a > 0), (0, True)), "this one is not defined everywhere"),
     "exponent with axes": (x**y, "an exponent of the language has order 0; write td.exp"),
     "number to the power of a tensor": (2**x, "an exponent of the language has order 0"),
