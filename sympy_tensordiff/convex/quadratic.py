@@ -112,14 +112,6 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
     return None
 
 
-def log_determinant_form(matrix: Any, directions: Mapping[Any, Any]) -> Expr:
-    """``trace(inv(S)*V*inv(S)*V)``, minus the second derivative of ``log(det(S))``."""
-    inverse, V, size = TensorInverse(matrix), directions[matrix], matrix.shape[0]
-    p, q, r, s = (Dummy(name, integer=True) for name in "pqrs")
-    limits = [(index, 0, size - 1) for index in (p, q, r, s)]
-    return IndexedSum(inverse[p, q] * V[q, r] * inverse[r, s] * V[s, p], *limits)
-
-
 # ---------------------------------------------------------------------------- products
 
 

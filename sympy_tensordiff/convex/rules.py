@@ -17,7 +17,7 @@ from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_o
 from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
 from sympy_tensordiff.convex.pieces import terms_of_pieces
-from sympy_tensordiff.convex.quadratic import active, gram_form, log_determinant_form, slopes_along
+from sympy_tensordiff.convex.quadratic import active, gram_form, slopes_along
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
@@ -353,8 +353,7 @@ class Rules:
         (True, False)
         """
         require("maximum", way == -1, "log(det({})) is not convex", self.matrices[scalar])
-        form = log_determinant_form(self.matrices[scalar], self.directions)
-        return [Term("log-determinant", form, (self.matrices[scalar],), ())]
+        return [Term("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]
 
 
 def _is_positive(matrix: Any) -> bool:
