@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Literal
@@ -19,9 +19,10 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.polyhedron import implied, maximum, minimum
-from sympy_tensordiff.integer.rows import shape_rows, substitute_all
+from sympy_tensordiff.integer.polyhedron import maximum, minimum
+from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.reference import symbols_of, tensors_of
+from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
 from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -215,7 +216,7 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     >>> data_ranges([td.IndexedSum(x[2*idx[i] + k], (k, 0, 2), (i, 0, 3))])
     {'idx': (0, 3)}
     """
-    walk = _Walk(sizes or {})
+    walk = _Data(sizes or {})
     for expression in expressions:
         walk.run(expression)
     result = {}
@@ -223,7 +224,7 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
         below = walk.reader.graph.below.get(name)
         if below is not None and (declared := below.substitute(walk.known)).is_constant:
             walk.narrow(name, 0, declared.constant - 1)
-        low, high = walk.inside.get(name, (None, None))
+        low, high = walk.inside_of.get(name, (None, None))
         for end in walk.compared.get(name, ANY) if low is None or high is None else ():
             low, high = (end if low is None else low), end
         if low is None or high is None or low > high:
@@ -232,82 +233,54 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     return result
 
 
-class _Walk:
-    """The data of expressions, read into one graph, with what is known where they stand."""
+class _Data(Accesses):
+    """The data of expressions, read into one graph: what they select, and what they are compared with."""
 
     def __init__(self, sizes: Mapping[Any, Any]) -> None:
         self.reader = Reader(Graph())
-        self.sizes = sizes
+        super().__init__(self.reader.graph, ())
+        self.sizes = {str(symbol): int(value) for symbol, value in sizes.items()}
         self.known: dict[Variable, Affine] = {}
-        self.inside: dict[str, Interval] = {}
+        self.inside_of: dict[str, Interval] = {}
         self.compared: dict[str, tuple[int, int]] = {}
 
     def run(self, expression: Expr) -> None:
         """Looks at all reads in an expression, with the ranges and conditions around each."""
         root = self.reader.read(expression)
-        given = {str(symbol): int(value) for symbol, value in self.sizes.items()}
-        named = {v: given.get(str(symbol)) for symbol, v in self.reader.free.items()}
+        named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}
         self.known = {v: Affine.of(value) for v, value in named.items() if value is not None}
-        stack: list[tuple[Node, tuple[Row, ...]]] = [(root, ())]
-        seen: set[tuple[Node, tuple[Row, ...]]] = set()
-        while stack:
-            node, rows = stack.pop()
-            if (node, rows) in seen:
-                continue
-            seen.add((node, rows))
-            if node.op == "guard":
-                rows = (*rows, *self.rows(node.data))
-                self.conditions(self.rows(node.data), rows)
-                stack.append((node.args[0], rows))
-            elif node.op in ("sum", "prod", "max", "min", "comprehension"):
-                _, more, body = self.reader.graph.open(node)
-                stack.append((body, (*rows, *self.rows(more))))
-                self.conditions(self.rows(more), rows)
-            else:
-                self.node(node, rows)
-                stack += [(arg, rows) for arg in node.args]
+        self.facts = tuple(Row("eq", Affine.variable(v) - value) for v, value in self.known.items())
+        for access, axis, _ in self.below([root]):
+            form, extent = (part.substitute(self.known) for part in (access.forms[axis], access.tensor.shape[axis]))
+            self.read(form, extent, substitute_all(access.around.rows, self.known))
 
-    def rows(self, rows: Iterable[Row]) -> tuple[Row, ...]:
-        return substitute_all(rows, self.known)
+    def entry(self, read: Node, around: Around) -> Iterator[tuple[Node, Around]]:
+        """A table is looked at in all of its entries."""
+        yield from ((arg, around) for arg in read.args)
 
-    def node(self, node: Node, rows: tuple[Row, ...]) -> None:
-        if node.op == "read":
-            for form, extent in zip(node.data, node.args[0].shape, strict=True):
-                self.read(form.substitute(self.known), extent.substitute(self.known), rows)
-            self.selecting(node.data, rows)
-        elif node.op == "index":
-            self.selecting([node.data], rows)
-
-    def selecting(self, forms: Sequence[Affine], rows: tuple[Row, ...]) -> None:
-        """The indices of data are inside of the shapes of these."""
-        for entry in data_entries(form.substitute(self.known) for form in forms):
-            for form, extent in zip(entry.index, self.reader.graph.integers[entry.tensor].shape, strict=True):
-                self.read(form, extent.substitute(self.known), rows)
+    def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
+        """Notes what data are compared with."""
+        yield from super().tested(rows, around)
+        context = substitute_all((*around.rows, *rows), self.known)
+        for row in substitute_all(rows, self.known):
+            for v, c in row.form.terms:
+                if isinstance(v, DataEntry):
+                    rest = (Affine({v: c}) - row.form) * (1 if c > 0 else -1)
+                    low, high = minimum(rest, context), maximum(rest, context)
+                    if low is not None and high is not None:
+                        ends = floor(low / abs(c)) - 1, ceil(high / abs(c)) + 1
+                        first, last = self.compared.get(v.tensor, ends)
+                        self.compared[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
     def read(self, form: Affine, extent: Affine, rows: tuple[Row, ...]) -> None:
         """``0 <= form < extent``, where variables may have data as bounds."""
         last = maximum(extent - 1, rows)
-        if all(implied(row, rows) for row in shape_rows([form], [extent])):
-            return
         self.within(form, 0, None if last is None else floor(last), rows)
         for row in rows:
             for v, c in row.form.terms:
                 if abs(c) == 1 and form.coefficient(v) and data_entries([row.form]) and not isinstance(v, Compound):
                     bound = form.substitute({v: Affine({v: 1}) - c * row.form})
                     self.within(bound, 0, None if last is None else floor(last), rows)
-
-    def conditions(self, conditions: Sequence[Row], rows: tuple[Row, ...]) -> None:
-        """What data are compared with."""
-        self.selecting([row.form for row in conditions], rows)
-        for row in conditions:
-            for v, c in row.form.terms:
-                if isinstance(v, DataEntry):
-                    rest = (Affine({v: c}) - row.form) * (1 if c > 0 else -1)
-                    low, high = minimum(rest, rows), maximum(rest, rows)
-                    if low is not None and high is not None:
-                        ends = floor(low / abs(c)) - 1, ceil(high / abs(c)) + 1
-                        first, last = self.compared.get(v.tensor, ends)
-                        self.compared[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
     def within(self, form: Affine, low: int | None, high: int | None, rows: tuple[Row, ...]) -> None:
         """``low <= form <= high`` as the ranges of the data in it, each with its share of the room."""
@@ -326,10 +299,10 @@ class _Walk:
                 self.within(v.form, None if first is None else v.divisor * first, up, rows)
 
     def narrow(self, name: str, low: int | None, high: int | None) -> None:
-        known = self.inside.get(name, (None, None))
+        known = self.inside_of.get(name, (None, None))
         lows = [end for end in (known[0], low) if end is not None]
         highs = [end for end in (known[1], high) if end is not None]
-        self.inside[name] = max(lows, default=None), min(highs, default=None)
+        self.inside_of[name] = max(lows, default=None), min(highs, default=None)
 
 
 def _share(end: Fraction | int | None, parts: int, rounded: Callable[[Any], int]) -> int | None:
