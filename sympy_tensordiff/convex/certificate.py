@@ -17,7 +17,7 @@ from sympy_tensordiff.convex.generators import FREE, Range, assumed
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
-from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
@@ -157,18 +157,15 @@ class Certificate:
 
     def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
         """Points of the declared domain, and sizes."""
-        moving = {*self.directions, *self.directions.values()}
-        symbols = self.form().free_symbols | self.function.free_symbols | moving
-        tensors = {t for e in (self.function, self.form(), *moving) for t in e.atoms(TensorSymbol)}
+        parts = (self.function, self.form(), *self.directions, *self.directions.values())
+        tensors = tensors_of(*parts)
         extents = {s for t in tensors for extent in t.shape for s in sympy.sympify(extent).free_symbols}
-        scalars = sorted(
-            (s for s in symbols if isinstance(s, sympy.Symbol) and s not in extents and s not in tensors), key=str
-        )
+        scalars = [s for s in symbols_of(*parts) if s not in extents]
         draw = random.Random(seed)
         for _ in range(ATTEMPTS):
             sizes = {s: draw.randint(1, 3) for s in sorted(extents, key=str)}
             point: dict[Any, Any] = {s: draw.randint(1, 3) if s.is_integer else self._number(draw, s) for s in scalars}
-            for tensor in sorted(tensors, key=str):
+            for tensor in tensors:
                 shape = [int(sympy.sympify(extent).xreplace(sizes)) for extent in tensor.shape]
                 point[tensor] = self._array(draw, tensor, shape)
             yield point, sizes

@@ -75,6 +75,7 @@ class Generators:
         self._roots: dict[Expr, tuple[int, Expr]] = {}
         self._logs: dict[Expr, Expr] = {}
         self._exps: dict[Expr, Expr] = {}
+        self.functions: dict[Expr, Expr] = {}
         self._forms: dict[Expr, Expr] = {}
         self._exact: dict[Expr, Range] = {}
 
@@ -104,6 +105,7 @@ class Generators:
             made = self._generators[key] = Dummy("t", real=True)
             self.ranges[made], self.sources[made] = _outward(known), source
             self._exact[made] = known
+            self._forms[made] = made
         return self._generators[key]
 
     def range_of(self, scalar: Expr) -> Range:
@@ -247,7 +249,7 @@ class Generators:
         if sign == ">" and self.sign_of(base - 1) in (">", ">=", "0"):
             known = AT_LEAST_ONE
         made = self.generator(("root", base, degree), known, sympy.root(self.written(base), degree))
-        self._roots[made] = (degree, base)
+        self._roots[made], self.functions[made] = (degree, base), sympy.root(base, degree)
         return made
 
     def _exponential(self, argument: Expr) -> Expr:
@@ -266,7 +268,7 @@ class Generators:
                 if ("exp", -rest) in self._generators or (number < 0 and ("exp", rest) not in self._generators):
                     number, rest = -number, -rest
                 power = self.generator(("exp", rest), self._range_of_exponential(rest), sympy.exp(self.written(rest)))
-                self._exps[power] = rest
+                self._exps[power], self.functions[power] = rest, sympy.exp(rest)
             factors.append(self._root(power, int(number.q)) ** int(number.p))
         return sympy.Mul(*factors)
 
@@ -293,7 +295,7 @@ class Generators:
         if over_one == ">=":
             known = AT_LEAST_ZERO
         made = self.generator(("log", argument), known, sympy.log(self.written(argument)))
-        self._logs[made] = argument
+        self._logs[made], self.functions[made] = argument, sympy.log(argument)
         return made
 
 
