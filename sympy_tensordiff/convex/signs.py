@@ -211,10 +211,10 @@ class Signs(Generators):
             at_point = None if value is None else self.sign_of(value)
             if at_point is None:
                 continue
-            slope = self.form(sympy.diff(self._in(g, factor), g))
+            slope = self._derivative(factor, g)
             change = way * slope
             if way == 0 and self._value(slope, g, point) == 0:
-                change = self.form(sympy.diff(self._in(g, slope), g))
+                change = self._derivative(slope, g)
             sign = self.sign_of(change)
             if sign is not None and sign != "0" and (at_point == "0" or at_point[0] == sign[0]):
                 is_strict = at_point in (">", "<") or (way != 0 and strict and len(sign) == 1)
@@ -226,6 +226,10 @@ class Signs(Generators):
         while names := {o: self.functions[o] for o in form.free_symbols - {g} if o in self.functions}:
             form = form.xreplace(names)
         return form
+
+    def _derivative(self, form: Expr, g: Expr) -> Expr:
+        """The derivative of a form by a generator."""
+        return self.form(sympy.diff(self._in(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
         """The value of a form where a generator has a value, if what depends on that is rational."""
