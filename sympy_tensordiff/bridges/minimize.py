@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ class MinimizeProblem:
 
     def __init__(self, loss: Any, wrt: Any, data: Mapping[Any, Any], start: Any, options: Mapping[str, Any]) -> None:
         self._loss, self._variables, self._options = loss, independent_variables(wrt), dict(options)
+        self._kernels: dict[Callable[..., Any], Any] = {}
         self._is_scalar = not tuple(getattr(loss, "shape", ()))
         self._args = (*self._variables, *data)
         self._data = [np.asarray(v) if isinstance(a, TensorSymbol) else v for a, v in data.items()]
@@ -60,12 +61,12 @@ class MinimizeProblem:
     def jac(self, x: Any) -> Any:
         """The gradient of the loss, a vector; of residuals the Jacobian, as a sparse matrix where it has a pattern."""
         if self._is_scalar:
-            return flat(self._gradient(*self._arrays(x)))
+            return flat(self._kernel(gradient)(*self._arrays(x)))
         arrays = self._arrays(x)
         if self._structured_jacobian is not None:
             return self._structured_jacobian(*arrays).tocsr()
         rows = math.prod(np.shape(self._value(*arrays)))
-        return np.concatenate([np.reshape(block, (rows, -1)) for block in self._jacobian(*arrays)], axis=1)
+        return np.concatenate([np.reshape(block, (rows, -1)) for block in self._kernel(jacobian)(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
         """The loss and its gradient out of one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
@@ -76,7 +77,7 @@ class MinimizeProblem:
     def hess(self, x: Any) -> NDArray[Any]:
         """The Hessian of the loss, a matrix with all entries."""
         self._needs_scalar("hess")
-        blocks = self._hessian(*self._arrays(x))
+        blocks = self._kernel(hessian)(*self._arrays(x))
         sizes = list(map(math.prod, self._at(x).shapes))
         return np.block(
             [
@@ -113,17 +114,15 @@ class MinimizeProblem:
     def _compiled(self, outputs: Any, *more: Any) -> Any:
         return lambdify((*self._args, *more), outputs, **self._options)
 
-    @cached_property
-    def _gradient(self) -> Any:
-        return self._compiled(gradient(self._loss, self._variables))
+    def _kernel(self, derivative: Callable[..., Any]) -> Any:
+        """The derivative of the loss by the variables, compiled once."""
+        if derivative not in self._kernels:
+            self._kernels[derivative] = self._compiled(derivative(self._loss, self._variables))
+        return self._kernels[derivative]
 
     @cached_property
     def _both(self) -> Any:
         return self._compiled((self._loss, *gradient(self._loss, self._variables)))
-
-    @cached_property
-    def _hessian(self) -> Any:
-        return self._compiled(hessian(self._loss, self._variables))
 
     @cached_property
     def _product(self) -> Any:
@@ -140,10 +139,6 @@ class MinimizeProblem:
             return structured_jacobian(self._args, self._loss, self._variables)
         except UnsupportedError:
             return None
-
-    @cached_property
-    def _jacobian(self) -> Any:
-        return self._compiled(jacobian(self._loss, self._variables))
 
     # ------------------------------------------------------------------------ the vector
 

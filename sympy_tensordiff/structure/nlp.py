@@ -80,10 +80,19 @@ class NonlinearProgram:
         Bounds of the constraints.
     """
 
-    def __init__(self, args: Sequence[Any], objective: Any, constraints: Sequence[Any], wrt: Any, data: Any) -> None:
-        variables = independent_variables(wrt)
-        arguments = (*variables, *(a for a in args if a not in variables))
-        self._data = [_given(a, data) for a in arguments[len(variables) :]]
+    def __init__(
+        self,
+        objective: Any,
+        constraints: Sequence[Any],
+        variables: tuple[Any, ...],
+        data: Mapping[Any, Any],
+        starts: Sequence[Any],
+        bounds: Any,
+        constraint_bounds: Any,
+    ) -> None:
+        others = [a for a in data if a not in variables]
+        arguments = (*variables, *others)
+        self._data = [np.asarray(data[a]) if isinstance(a, TensorSymbol) else data[a] for a in others]
         factor = sympy.Symbol(unused("obj_factor", arguments), real=True)
         multipliers = directions_of(constraints, arguments, "lagrange")
         lagrangian = factor * objective
@@ -94,22 +103,17 @@ class NonlinearProgram:
         self._constraints = lambdify(arguments, tuple(constraints), parallel=False) if constraints else None
         self._jacobian = structured_jacobian(arguments, list(constraints), variables) if constraints else None
         self._hessian = structured_hessian((*arguments, factor, *multipliers), lagrangian, variables)
-        self._variables, self._tensors = variables, tuple(constraints)
-
-    def at(self, *shapes: Any, bounds: Any = None, constraint_bounds: Any = None) -> NonlinearProgram:
-        """Fix the sizes by example arrays of the variables; called by `nlp`."""
-        examples = [np.asarray(s, dtype=float) for s in shapes]
-        if len(examples) != len(self._variables):
-            raise ArgumentError(f"start has {len(examples)} arrays, there are {len(self._variables)} variables")
-        self._flat = FlatVariables(self._variables, [e.shape for e in examples])
+        examples = [np.asarray(s, dtype=float) for s in starts]
+        if len(examples) != len(variables):
+            raise ArgumentError(f"start has {len(examples)} arrays, there are {len(variables)} variables")
+        self._flat = FlatVariables(variables, [e.shape for e in examples])
         self.x0: NDArray[Any] = flat(examples)
         self.n = self._flat.size
         values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
         self.m = sum(map(math.prod, self._constraint_shapes))
-        self.lb, self.ub = _bounds(bounds, self._variables, self._flat.shapes, (-np.inf, np.inf))
-        self.cl, self.cu = _bounds(constraint_bounds, self._tensors, self._constraint_shapes, (0.0, 0.0))
-        return self
+        self.lb, self.ub = _bounds(bounds, variables, self._flat.shapes, (-np.inf, np.inf))
+        self.cl, self.cu = _bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
 
     def objective(self, x: NDArray[Any]) -> float:
         """The objective."""
@@ -237,16 +241,8 @@ def nlp(
     tensors = list(constraints) if isinstance(constraints, tuple | list) else [constraints]
     tensors = [as_operand(c, "the constraint") for c in tensors]
     variables = independent_variables(wrt)
-    several = isinstance(wrt, tuple | list | sympy.Tuple)
-    values = dict(data or {})
-    problem = NonlinearProgram((*variables, *values), own, tensors, variables, values)
-    starts = tuple(start) if several else (start,)
-    return problem.at(*starts, bounds=bounds, constraint_bounds=constraint_bounds)
-
-
-def _given(argument: Any, data: Mapping[Any, Any]) -> Any:
-    value = data[argument]
-    return np.asarray(value) if isinstance(argument, TensorSymbol) else value
+    starts = tuple(start) if isinstance(wrt, tuple | list | sympy.Tuple) else (start,)
+    return NonlinearProgram(own, tensors, variables, dict(data or {}), starts, bounds, constraint_bounds)
 
 
 def _bounds(
