@@ -10,6 +10,7 @@ import pytest
 import sympy
 from cases import build, names
 from counting import hidden_masks, masks, visits
+from fuzz.equality import as_scalar
 from loop_counts import BY_DATA, COTANGENT, FEWER, SPLIT, cotangent_of, counted, iterations, program_of
 from sympy import Eq, KroneckerDelta, Mod, Piecewise, tanh
 
@@ -26,7 +27,6 @@ from sympy_tensordiff import (
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.graph.nodes import reachable
-from sympy_tensordiff.testing.exact import as_scalar
 
 DELTAS_IN_TABLES = [  # the tables of cotangents hold deltas, ranges and congruences on their own axes
     ("V26", "W", jacobian, 112),  # 7200 where each entry runs over the whole table

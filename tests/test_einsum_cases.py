@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from cases_einsum import DATA, FIGURES, PEERS, THESIS, A, B, Row, X, target, weights, x
+from fuzz.equality import assert_equal
 from sympy import Derivative, Function, Lambda, Symbol
 
 import sympy_tensordiff as td
 from sympy_tensordiff import TensorSymbol, einsum
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.reference import derivative, evaluate
-from sympy_tensordiff.testing import assert_equal, call_arguments, random_values, to_double
+from sympy_tensordiff.testing import call_arguments, random_values, to_double
 
 i, n = td.indices("i n")
 

@@ -4,6 +4,7 @@ import pytest
 import sympy
 from counting import conditions_on_loops
 from every import every
+from fuzz.equality import assert_equal
 from named_functions import named_functions
 from sympy import Basic
 
@@ -13,7 +14,7 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import BACKENDS, print_source
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
-from sympy_tensordiff.testing import assert_equal, random_values
+from sympy_tensordiff.testing import random_values
 
 NAMED = named_functions()
 

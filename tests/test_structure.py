@@ -463,3 +463,16 @@ def test_bad_programs():
         problem.hessian(np.ones(3), np.ones(2), 1.0)
     with pytest.raises(ArgumentError, match="the problem has no constraints"):
         problem.jacobian_operator(np.ones(3))
+
+
+def test_ranges_may_be_given_by_data() -> None:
+    """Rows of a sparse matrix, one after the other: the ends of the range of ``k`` are entries of an array."""
+    i, k, n, m = td.indices("i k n m")
+    x, ends = td.TensorSymbol("x", m), td.TensorSymbol("ends", n + 1, dtype=int)
+    row = td.IndexedSum(x[k] ** 2, (k, ends[i], ends[i + 1] - 1))
+    arrays = np.arange(1.0, 6.0), np.array([0, 2, 2, 5])
+    jacobian = td.structured_jacobian((x, ends), td.TensorComprehension(row, (i, n)), x)(*arrays)
+    assert jacobian.toarray().tolist() == [[2, 4, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 6, 8, 10]]
+    hessian = td.structured_hessian((x, ends), td.IndexedSum(row**2, (i, 0, n - 1)), x)(*arrays)
+    expected = td.evaluate(td.hessian(td.IndexedSum(row**2, (i, 0, n - 1)), x), {x: arrays[0], ends: arrays[1]})
+    np.testing.assert_allclose(hessian.toarray(), expected)

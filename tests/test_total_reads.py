@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases_reads import ROWS
 from every import every
+from fuzz.equality import as_scalar, assert_equal
 from sympy import Tuple
 
 import sympy_tensordiff as td
@@ -17,7 +18,6 @@ from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative, hvp
 from sympy_tensordiff.simplify import facts
-from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
 
 # Each has relatives for which the same parts of the package run, in less time.

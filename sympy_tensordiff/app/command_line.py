@@ -6,10 +6,282 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
-from sympy_tensordiff.app import demo, language_command
-from sympy_tensordiff.app.language_command import PROGRAM, complain
+import sympy_tensordiff as td
+from sympy_tensordiff.app import demo
+from sympy_tensordiff.app.forms import FORMS, Page, certificate, certificate_text, checks, form_text, parsed_input
+from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.parsing.api import LANGUAGES, language_of
+from sympy_tensordiff.parsing.axes import LONGEST
+
+PROGRAM = "python -m sympy_tensordiff"
+# No longer text has as few bytes: whatever is longer than this, the parser refuses.
+_ENOUGH = 4 * LONGEST + 4
+
+USAGE = f"""{PROGRAM} [options] [INPUT]
+       {PROGRAM} demo [--quick] [--cuda] [--seed SEED]
+       {PROGRAM} serve [--port PORT]"""
+
+DESCRIPTION = """\
+Differentiates a tensor expression: a matrix formula, index notation, or the text language of Lippmann's thesis:
+
+  x'*A*x
+  declare x[n]  s = sum(x[i]**2, i)  derivative wrt x
+  declare x 1 expression x *(i,i->) x derivative wrt x
+
+The last two declare tensors with their shapes or orders; those of a matrix formula are inferred where it has no
+declare. What to differentiate with respect to is named by --wrt, or by "derivative wrt" at the end, several times
+for higher orders. INPUT is such a text in quotes; without it, and for "-", standard input is read, and --file reads
+a file. "demo" shows what else the package does; "serve" opens a page in which all this can be tried in a browser."""
+
+EPILOG = f"""\
+forms:
+  matrix   a matrix formula (the default for inputs in matrix formulas)
+  text     the text language (the default for inputs in it)
+  pretty   in two dimensions, in ASCII where the terminal has nothing else
+  latex    LaTeX
+  index    index notation: sums over indices (the default for inputs in it)
+  python   a program that makes the tensors, the expression and the derivative
+  numpy, numba, cuda
+           the Python module that computes it; its arguments are the tensors in the order of their
+           declaration, then sizes that no tensor has
+
+exit codes:
+  0  the answer is printed
+  1  the check has failed, there is no certificate, the form cannot say the answer, or it is not supported or
+     not written
+  2  the input or the command is wrong
+
+examples:
+  {PROGRAM} "norm2(A*x - y)^2" --wrt x
+  {PROGRAM} --form numpy --wrt w "sum(log(1 + exp(-y.*(X*w))))"
+  {PROGRAM} "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
+  {PROGRAM} --form latex "declare X 2 expression log(det(X)) derivative wrt X"
+  {PROGRAM} --convex --wrt w "sum(log(1 + exp(-y.*(X*w))))"
+  {PROGRAM} --check "declare X 2 expression inv(X) derivative wrt X"
+  {PROGRAM} --form numba "declare x 1 expression exp(x) *(i,i->) x derivative wrt x"
+  {PROGRAM} --expression --form index "declare x 1 expression tanh(x) derivative wrt x"
+  {PROGRAM} "declare x 1 expression sin(x) *(i,i->) x derivative wrt x derivative wrt x"
+  {PROGRAM} "declare w[m] d[n] f[n-m+1]  f[i] = sum(w[k]*d[i+k], k)  derivative wrt d"
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command and return its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if len(options.input) > 1:
+        parser.error(f"one INPUT is needed, in quotes, and {len(options.input)} are given")
+    (given,) = options.input or [None]
+    if given is None and options.file is None and is_interactive():
+        parser.print_help()
+        return 2
+    origin = ""
+    try:
+        text, origin = read_input(given, options.file)
+        language = options.language or language_of(text)
+        options.by_default = options.form is None
+        options.form = options.form or ("text" if language == "thesis" else language)
+        with working():
+            return _answer(_parsed(text, language, options), options)
+    except UnreadableError as error:
+        complain(str(error))
+        return 2
+    except ParseError as error:
+        complain(f"{origin}, {error}" if origin else str(error))
+        if given and given != "-" and os.path.exists(given):
+            complain(f"there is a file {given}: an argument is a formula, and --file reads a file")
+        return 2
+    except TensorDiffError as error:
+        complain(str(error))
+    except RecursionError:
+        complain("the expression or its derivative is nested too deeply for SymPy")
+    return 1
+
+
+def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
+    """The input, with what the command names to differentiate with respect to."""
+    parsed = parsed_input(text, language)
+    if parsed.assumed:
+        print(f"assumed: {', '.join(parsed.assumed)}", file=sys.stderr)
+    wrt = [name for names in options.wrt for name in names.split(",")]
+    if options.expression and not wrt:
+        return parsed
+    try:
+        return parsed.with_respect_to(wrt or None)
+    except ArgumentError as error:
+        raise UnreadableError(str(error).replace("wrt names", "--wrt names").replace("wrt=", "--wrt")) from None
+
+
+@contextmanager
+def working(seconds: float = 2.0) -> Iterator[None]:
+    """What takes longer than some seconds is told on the terminal."""
+    timer = None
+    if sys.stderr is not None and sys.stderr.isatty():
+        timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def complain(message: str) -> None:
+    """An error on standard error; a character that does not fit there is a question mark, as wide as it was."""
+    if sys.stderr is not None:
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        shown = f"error: {message}".encode(encoding, "replace").decode(encoding)
+        print(shown, file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("input", nargs="*", metavar="INPUT", help="a text in one of the languages, or -")
+    parser.add_argument("--file", metavar="FILE", help="read the input from this file")
+    parser.add_argument("--language", choices=tuple(LANGUAGES), help="of the input (default: told by the text)")
+    parser.add_argument(
+        "--wrt",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="differentiate with respect to this; several times, or NAME,NAME, for higher orders",
+    )
+    parser.add_argument("--form", choices=FORMS, help="how the answer is printed (see below)")
+    simple = parser.add_mutually_exclusive_group()
+    simple.add_argument(
+        "--simplify", dest="simplify", action="store_true", default=True, help="simplify the derivative (default)"
+    )
+    simple.add_argument("--raw", dest="simplify", action="store_false", help="print it as the rules give it")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--expression", action="store_true", help="print the expression instead of the derivative")
+    what.add_argument("--check", action="store_true", help="compare the derivative with differences, for several sizes")
+    what.add_argument("--convex", action="store_true", help="certify that the expression is convex, by its Hessian")
+    what.add_argument("--concave", action="store_true", help="certify that it is concave")
+    for domain in ("positive", "nonnegative"):
+        words = "positive" if domain == "positive" else "not negative"
+        parser.add_argument(
+            f"--{domain}", metavar="NAMES", default="", help=f"tensors whose entries are {words}, for a certificate"
+        )
+    parser.add_argument(
+        "--bounds",
+        metavar="NAME=LOW:HIGH",
+        action="append",
+        default=[],
+        help="the interval of a tensor's entries, for a certificate; one end may be left out: x=0:pi, x=-1:",
+    )
+    parser.add_argument(
+        "--graph", metavar="FILE", help="draw the expression and its first derivative (.svg, .png, .dot, .txt)"
+    )
+    parser.add_argument("--version", action="version", version=f"sympy-tensordiff {td.__version__}")
+    return parser
+
+
+def _answer(parsed: Any, options: argparse.Namespace) -> int:
+    """Print what is asked for."""
+    page = Page(sys.stdout)
+    if options.convex or options.concave:
+        kinds = ("positive", "nonnegative")
+        domains = [(name, kind) for kind in kinds for name in getattr(options, kind).split(",") if name]
+        domains += [(name, domain) for name, _, domain in (text.partition("=") for text in options.bounds)]
+        text = certificate_text(certificate(parsed, domains, concave=options.concave), options.form)
+        page.say(text)
+        return int(text.removeprefix(r"\text{").startswith("not certified"))
+    expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
+    try:
+        text = form_text(parsed, expression, options.form, unicode=page.unicode)
+    except UnsupportedError as error:
+        if options.form not in ("text", "matrix"):
+            raise
+        if not options.by_default:
+            raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
+        print(f"--form {options.form} cannot say this, here is --form index", file=sys.stderr)
+        text = form_text(parsed, expression, "index", unicode=page.unicode)
+    page.say("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
+    if options.graph is not None:
+        graph = td.draw_graph(parsed.expression if options.expression else parsed, simplify=options.simplify)
+        try:
+            graph.save(options.graph)
+        except (ArgumentError, OSError, ValueError) as error:
+            complain(f"{options.graph}: {getattr(error, 'strerror', None) or error}")
+            return 2
+    for line in checks(parsed, expression) if options.check else ():
+        page.say(f"{'%' if options.form == 'latex' else '#'} checked for {line}")  # a comment: the answer is an input
+    return 0
+
+
+# ---------------------------------------------------------------------------- the input
+
+
+class UnreadableError(Exception):
+    """The input, or what it is differentiated with respect to, cannot be read; the message is one line for the user."""
+
+
+def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
+    """The text of an argument, of ``file`` or, for neither and for ``-``, of standard input.
+
+    With it comes the name of the file that it stands in, nothing for an argument.
+
+    Raises
+    ------
+    UnreadableError
+        If there is no such file, if it cannot be read, or if it is not UTF-8.
+    """
+    if file is not None and argument is not None:
+        raise UnreadableError("an input and --file are given: give one of them")
+    if argument is not None and argument != "-":
+        return argument, ""
+    if file is None or file == "-":
+        return _standard_input(), "standard input"
+    try:
+        with open(file, "rb") as stream:
+            return _decoded(stream, file), file
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UnreadableError(f"{file}: {reason}") from None
+
+
+def is_interactive() -> bool:
+    """Whether nobody sends anything to standard input."""
+    return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise UnreadableError("standard input is closed: give the input as an argument, or --file")
+    buffer = getattr(sys.stdin, "buffer", None)
+    try:
+        return sys.stdin.read(LONGEST + 1) if buffer is None else _decoded(buffer, "standard input")
+    except OSError as error:
+        raise UnreadableError(f"standard input: {error.strerror or error}") from None
+
+
+def _decoded(stream: BinaryIO, name: str) -> str:
+    """The text of a stream, or so much of it that the parser refuses its length."""
+    data = stream.read(_ENOUGH)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UnreadableError(f"{name} is UTF-16, and inputs are UTF-8: save it in this encoding")
+    try:
+        text = data.decode("utf-8-sig", "replace" if len(data) == _ENOUGH else "strict")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(
+            f"{name} is not UTF-8: line {line} holds the byte 0x{data[error.start]:02x}; save it in this encoding"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
 
 QUICK_SIZES = (12, 10, 6)
 INTERRUPTED = 130
@@ -24,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         commands = {"demo": _demo, "serve": _serve}
         command = commands.get(given[0]) if given else None
-        code = language_command.run(given) if command is None else command(given[1:])
+        code = run(given) if command is None else command(given[1:])
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.page import Page
+from sympy_tensordiff.app.forms import Page
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Sizes: TypeAlias = tuple[int, int, int]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +15,10 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.structure.api import independent_variables, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.flat import FlatVariables, flat
+from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
+from sympy_tensordiff.structure.nlp import FlatVariables
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.values import directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -30,6 +31,7 @@ class MinimizeProblem:
 
     def __init__(self, loss: Any, wrt: Any, data: Mapping[Any, Any], start: Any, options: Mapping[str, Any]) -> None:
         self._loss, self._variables, self._options = loss, independent_variables(wrt), dict(options)
+        self._kernels: dict[Callable[..., Any], Any] = {}
         self._is_scalar = not tuple(getattr(loss, "shape", ()))
         self._args = (*self._variables, *data)
         self._data = [np.asarray(v) if isinstance(a, TensorSymbol) else v for a, v in data.items()]
@@ -59,12 +61,12 @@ class MinimizeProblem:
     def jac(self, x: Any) -> Any:
         """The gradient of the loss, a vector; of residuals the Jacobian, as a sparse matrix where it has a pattern."""
         if self._is_scalar:
-            return flat(self._gradient(*self._arrays(x)))
+            return flat(self._kernel(gradient)(*self._arrays(x)))
         arrays = self._arrays(x)
         if self._structured_jacobian is not None:
             return self._structured_jacobian(*arrays).tocsr()
-        rows = int(np.prod(np.shape(self._value(*arrays))))
-        return np.concatenate([np.reshape(block, (rows, -1)) for block in self._jacobian(*arrays)], axis=1)
+        rows = math.prod(np.shape(self._value(*arrays)))
+        return np.concatenate([np.reshape(block, (rows, -1)) for block in self._kernel(jacobian)(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
         """The loss and its gradient out of one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
@@ -75,8 +77,8 @@ class MinimizeProblem:
     def hess(self, x: Any) -> NDArray[Any]:
         """The Hessian of the loss, a matrix with all entries."""
         self._needs_scalar("hess")
-        blocks = self._hessian(*self._arrays(x))
-        sizes = [int(np.prod(shape, dtype=np.int64)) for shape in self._at(x).shapes]
+        blocks = self._kernel(hessian)(*self._arrays(x))
+        sizes = list(map(math.prod, self._at(x).shapes))
         return np.block(
             [
                 [np.reshape(b, (n, m)) for b, m in zip(row, sizes, strict=True)]
@@ -112,24 +114,19 @@ class MinimizeProblem:
     def _compiled(self, outputs: Any, *more: Any) -> Any:
         return lambdify((*self._args, *more), outputs, **self._options)
 
-    @cached_property
-    def _gradient(self) -> Any:
-        return self._compiled(gradient(self._loss, self._variables))
+    def _kernel(self, derivative: Callable[..., Any]) -> Any:
+        """The derivative of the loss by the variables, compiled once."""
+        if derivative not in self._kernels:
+            self._kernels[derivative] = self._compiled(derivative(self._loss, self._variables))
+        return self._kernels[derivative]
 
     @cached_property
     def _both(self) -> Any:
         return self._compiled((self._loss, *gradient(self._loss, self._variables)))
 
     @cached_property
-    def _hessian(self) -> Any:
-        return self._compiled(hessian(self._loss, self._variables))
-
-    @cached_property
     def _product(self) -> Any:
-        directions = tuple(
-            TensorSymbol(unused(f"direction_{n}", self._args), tuple(getattr(v, "shape", ())))
-            for n, v in enumerate(self._variables)
-        )
+        directions = directions_of(self._variables, self._args)
         return self._compiled(hvp(self._loss, self._variables, directions), *directions)
 
     @cached_property
@@ -142,10 +139,6 @@ class MinimizeProblem:
             return structured_jacobian(self._args, self._loss, self._variables)
         except UnsupportedError:
             return None
-
-    @cached_property
-    def _jacobian(self) -> Any:
-        return self._compiled(jacobian(self._loss, self._variables))
 
     # ------------------------------------------------------------------------ the vector
 

@@ -10,6 +10,7 @@ import importlib
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -112,17 +113,11 @@ class Function:
                 )
         kinds = [argument.kind == "integer" for argument in program.arguments]
         try:
-            sizes = self._checker.sizes([v if integer else _Shaped(v) for integer, v in zip(kinds, given, strict=True)])
+            arrays = [v if integer else SimpleNamespace(shape=v) for integer, v in zip(kinds, given, strict=True)]
+            sizes = self._checker.sizes(arrays)
         except EmptyAxes as empty:
             sizes = dict(empty.values)
         return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
-
-
-class _Shaped:
-    """An array of which only the shape is known."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
 
 
 class _Derivable:

@@ -164,22 +164,6 @@ class Variables:
         scaled = sympy.Add(*(a / first for a in sympy.Add.make_args(total)))
         return first * parts.symbol(scaled, parts.leaves, "a") + sympy.Add(*numbers)
 
-    # ---------------------------------------------------------------- directions
-
-    def along(self, part: Expr, directions: Mapping[Any, Any]) -> Expr:
-        """The directional derivative of an affine scalar."""
-        if self.degree(part) == 0:
-            return S.Zero
-        if part in directions:
-            return directions[part]
-        if isinstance(part, TensorEntry):
-            return directions[part.tensor][part.indices]
-        if isinstance(part, sympy.Add):
-            return sympy.Add(*(self.along(a, directions) for a in part.args))
-        if isinstance(part, sympy.Mul):
-            return sympy.Mul(*(self.along(a, directions) if self.degree(a) else a for a in part.args))
-        return IndexedSum(self.along(part.args[0], directions), *part.args[1:])
-
 
 def _powers_of_absolute_values(product: Expr, done: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
     """The even powers in ``a**2*Abs(a)`` as those of what stands for the absolute value: so SymPy writes its cube."""
@@ -224,6 +208,3 @@ def inverse_of(entry: Expr) -> Any:
     if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):
         return entry.tensor.args[0]
     return None
-
-
-__all__ = ["KINKS", "SMOOTH", "Cut", "Variables", "inverse_of"]

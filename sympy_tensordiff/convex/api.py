@@ -17,6 +17,7 @@ from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.structure.values import unused
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -146,13 +147,9 @@ def _real(symbol: Any, end: Any) -> Expr | None:
 
 def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
     """A tensor or a symbol for the direction of each variable, under a name that nothing else has."""
-    taken = {str(s) for s in function.free_symbols} | {t.name for t in function.atoms(TensorSymbol)}
     found: dict[Any, Any] = {}
     for variable in variables:
-        name = f"v_{variable.name}"
-        while name in taken:
-            name += "_"
-        taken.add(name)
+        name = unused(f"v_{variable.name}", [function, *found.values()])
         if isinstance(variable, TensorSymbol):
             found[variable] = TensorSymbol(name, variable.shape, symmetric=variable.symmetric)
         else:
@@ -189,6 +186,3 @@ def _with(term: Term, back: Mapping[Expr, Expr]) -> Term:
         return term
     facts = tuple((scalar.xreplace(dict(back)), sign) for scalar, sign in term.facts)
     return Term(term.rule, term.form.xreplace(dict(back)), tuple(f.xreplace(dict(back)) for f in term.factors), facts)
-
-
-__all__ = ["certify_convex"]

@@ -75,6 +75,3 @@ def _exact(
 def _quotient(signs: Signs, scalar: Expr) -> Expr:
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom
-
-
-__all__ = ["Bound", "bound_of_sum", "cut_of_one"]

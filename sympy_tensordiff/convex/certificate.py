@@ -9,16 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS
 from sympy_tensordiff.convex.conditions import Term
-from sympy_tensordiff.convex.generators import FREE, Range
+from sympy_tensordiff.convex.generators import FREE, Range, assumed
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
-from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
 from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
@@ -79,12 +80,8 @@ class Certificate:
         kind = "concave" if self.concave else "convex"
         if not self:
             return f"not certified {kind}: {self.reason}"
-        return f"{kind}: " + ("; ".join(map(str, self.terms)) or self._no_terms())
-
-    def _no_terms(self) -> str:
-        """What a function without a second derivative is."""
         kinked = self.function.atoms(*KINKS, IndexedMax, IndexedMin, sympy.Piecewise)
-        return "affine in pieces" if kinked else "affine"
+        return f"{kind}: " + ("; ".join(map(str, self.terms)) or f"affine{' in pieces' * bool(kinked)}")
 
     def form(self) -> Expr:
         """The sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
@@ -137,14 +134,7 @@ class Certificate:
         """``v' H v``, out of the product of the Hessian and the direction."""
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         products = hvp(self._original, variables, directions)
-        parts = []
-        for direction, product in zip(directions, products, strict=True):
-            shape = tuple(getattr(direction, "shape", ()))
-            indices = [sympy.Dummy("i", integer=True) for _ in shape]
-            entry = direction[tuple(indices)] * product[tuple(indices)] if shape else direction * product
-            limits = [(i, 0, extent - 1) for i, extent in zip(indices, shape, strict=True)]
-            parts.append(IndexedSum(entry, *limits) if shape else entry)
-        return sympy.Add(*parts)
+        return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
     def _is_zero_in_graph(self) -> bool:
         """Whether the terms minus the second pushforward are 0 for all sizes."""
@@ -167,18 +157,15 @@ class Certificate:
 
     def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
         """Points of the declared domain, and sizes."""
-        moving = {*self.directions, *self.directions.values()}
-        symbols = self.form().free_symbols | self.function.free_symbols | moving
-        tensors = {t for e in (self.function, self.form(), *moving) for t in e.atoms(TensorSymbol)}
+        parts = (self.function, self.form(), *self.directions, *self.directions.values())
+        tensors = tensors_of(*parts)
         extents = {s for t in tensors for extent in t.shape for s in sympy.sympify(extent).free_symbols}
-        scalars = sorted(
-            (s for s in symbols if isinstance(s, sympy.Symbol) and s not in extents and s not in tensors), key=str
-        )
+        scalars = [s for s in symbols_of(*parts) if s not in extents]
         draw = random.Random(seed)
         for _ in range(ATTEMPTS):
             sizes = {s: draw.randint(1, 3) for s in sorted(extents, key=str)}
             point: dict[Any, Any] = {s: draw.randint(1, 3) if s.is_integer else self._number(draw, s) for s in scalars}
-            for tensor in sorted(tensors, key=str):
+            for tensor in tensors:
                 shape = [int(sympy.sympify(extent).xreplace(sizes)) for extent in tensor.shape]
                 point[tensor] = self._array(draw, tensor, shape)
             yield point, sizes
@@ -198,7 +185,7 @@ class Certificate:
 
     def _number(self, draw: random.Random, symbol: Any) -> Fraction:
         """A rational number in the range of a symbol."""
-        known = self._ranges.get(symbol) or (_assumed_range(symbol))
+        known = self._ranges.get(symbol) or (FREE if isinstance(symbol, TensorSymbol) else assumed(symbol))
         # A direction is not 0, and two values hardly ever tie in a maximum: there is no Hessian at a kink.
         share = Fraction(2 * draw.randrange(2**15) + 1, 2**16)
         low, high = (None if end is None else _fraction(end) for end in (known.low, known.high))
@@ -261,13 +248,3 @@ _SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}
 
 def _plain(text: str) -> str:
     return "".join("\\" + c if c in "_&%$#{}" else r"\textasciicircum{}" if c == "^" else c for c in text)
-
-
-def _assumed_range(symbol: Any) -> Range:
-    positive = getattr(symbol, "is_positive", False) or getattr(symbol, "is_nonnegative", False)
-    if positive and not getattr(symbol, "shape", ()):
-        return Range(S.Zero)
-    return Range(None, S.Zero) if getattr(symbol, "is_negative", False) and not getattr(symbol, "shape", ()) else FREE
-
-
-__all__ = ["Certificate"]

@@ -75,6 +75,7 @@ class Generators:
         self._roots: dict[Expr, tuple[int, Expr]] = {}
         self._logs: dict[Expr, Expr] = {}
         self._exps: dict[Expr, Expr] = {}
+        self.functions: dict[Expr, Expr] = {}
         self._forms: dict[Expr, Expr] = {}
         self._exact: dict[Expr, Range] = {}
 
@@ -104,6 +105,7 @@ class Generators:
             made = self._generators[key] = Dummy("t", real=True)
             self.ranges[made], self.sources[made] = _outward(known), source
             self._exact[made] = known
+            self._forms[made] = made
         return self._generators[key]
 
     def range_of(self, scalar: Expr) -> Range:
@@ -148,7 +150,7 @@ class Generators:
         if isinstance(node, TensorDeterminant):
             return POSITIVE if getattr(node.args[0], "positive", False) else FREE
         if isinstance(node, sympy.Symbol | sympy.NumberSymbol):
-            return _assumed(node)
+            return assumed(node)
         if isinstance(node, IndexedReduction):
             return self._reduction(node)
         if isinstance(node, sympy.Abs):
@@ -247,7 +249,7 @@ class Generators:
         if sign == ">" and self.sign_of(base - 1) in (">", ">=", "0"):
             known = AT_LEAST_ONE
         made = self.generator(("root", base, degree), known, sympy.root(self.written(base), degree))
-        self._roots[made] = (degree, base)
+        self._roots[made], self.functions[made] = (degree, base), sympy.root(base, degree)
         return made
 
     def _exponential(self, argument: Expr) -> Expr:
@@ -266,7 +268,7 @@ class Generators:
                 if ("exp", -rest) in self._generators or (number < 0 and ("exp", rest) not in self._generators):
                     number, rest = -number, -rest
                 power = self.generator(("exp", rest), self._range_of_exponential(rest), sympy.exp(self.written(rest)))
-                self._exps[power] = rest
+                self._exps[power], self.functions[power] = rest, sympy.exp(rest)
             factors.append(self._root(power, int(number.q)) ** int(number.p))
         return sympy.Mul(*factors)
 
@@ -293,7 +295,7 @@ class Generators:
         if over_one == ">=":
             known = AT_LEAST_ZERO
         made = self.generator(("log", argument), known, sympy.log(self.written(argument)))
-        self._logs[made] = argument
+        self._logs[made], self.functions[made] = argument, sympy.log(argument)
         return made
 
 
@@ -318,7 +320,7 @@ def _monomial(form: Expr) -> list[tuple[Expr, Expr]] | None:
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None
 
 
-def _assumed(symbol: Expr) -> Range:
+def assumed(symbol: Expr) -> Range:
     """The range that a symbol's own assumptions give; a size is at least 1."""
     if isinstance(symbol, sympy.NumberSymbol):
         low = sympy.floor(symbol)
@@ -339,6 +341,3 @@ def _outward(known: Range) -> Range:
     low = known.low if known.low is None or known.low.is_Rational else sympy.floor(known.low * FINE) / FINE
     high = known.high if known.high is None or known.high.is_Rational else sympy.ceiling(known.high * FINE) / FINE
     return known._replace(low=low, high=high)
-
-
-__all__ = ["AT_LEAST_ONE", "AT_LEAST_ZERO", "FREE", "POSITIVE", "Generators", "Range"]

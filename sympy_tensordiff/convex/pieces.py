@@ -11,8 +11,7 @@ from sympy import Dummy, Expr, S
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from sympy_tensordiff.convex.affine_parts import SMOOTH, Cut, Variables
-from sympy_tensordiff.convex.conditions import CONDITIONS, NoSign, Term, require
-from sympy_tensordiff.convex.domains import require_values
+from sympy_tensordiff.convex.conditions import CONDITIONS, NoSign, Term, require, require_values
 from sympy_tensordiff.convex.generators import POSITIVE, Range
 from sympy_tensordiff.convex.signs import Signs
 
@@ -217,6 +216,3 @@ def _holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
     sign = signs.of(value(condition.lhs - condition.rhs))
     require("order", sign in (">", "<", "0"), "{}", condition)
     return sign in {sympy.Lt: ("<",), sympy.Le: ("<", "0"), sympy.Gt: (">",), sympy.Ge: (">", "0")}[condition.func]
-
-
-__all__ = ["terms_of_pieces"]

@@ -1,18 +1,56 @@
-"""Quadratic forms in index notation: squares by an exchange of both ends, and forms of positive definite matrices."""
+"""Directional derivatives, and quadratic forms: squares by an exchange of both ends, and positive definite matrices."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy
 from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
+from sympy_tensordiff.derivative.api import jvp
+from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
+
+
+def slopes_along(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
+    """The directional derivative of scalars, by the pushforward; at a kink it speaks for one side.
+
+    What stands for the logarithm of a determinant changes by ``trace(inv(S)*V)``.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> x, v = sympy.symbols("x v", real=True)
+    >>> slopes_along({x: v}, {})(sympy.exp(2*x))
+    2*v*exp(2*x)
+    """
+    moving = dict(directions)
+    for symbol, matrix in matrices.items():
+        if matrix in directions:
+            p, q = (Dummy(name, integer=True) for name in "pq")
+            limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
+            moving[symbol] = IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
+    return lambda scalar: written_out(jvp(scalar, tuple(moving), tuple(moving.values())))
+
+
+def active(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
+    """The value of that argument of a maximum which is equal to it, away from ties."""
+    if isinstance(node, IndexedMax | IndexedMin):
+        body = node.args[0]
+        return IndexedSum(sympy.Piecewise((value(body), sympy.Eq(body, node)), (0, True)), *node.args[1:])
+    compare = sympy.Ge if isinstance(node, sympy.Max) else sympy.Le
+    parts = []
+    for a in node.args:
+        others = [compare(a, b) for b in node.args if b != a]
+        inner = value(a)
+        parts.append(sympy.Piecewise((inner, sympy.And(*others)), (0, True)) if inner else S.Zero)
+    return sympy.Add(*parts)
+
 
 MOST_INDICES = 8
 """A form with more summed indices is not searched for an exchange."""
@@ -72,26 +110,6 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
             if found is not None:
                 return _written(found, swap, directions, cores)
     return None
-
-
-def log_determinant_form(matrix: Any, directions: Mapping[Any, Any]) -> Expr:
-    """``trace(inv(S)*V*inv(S)*V)``, minus the second derivative of ``log(det(S))``."""
-    inverse, V, size = TensorInverse(matrix), directions[matrix], matrix.shape[0]
-    p, q, r, s = (Dummy(name, integer=True) for name in "pqrs")
-    limits = [(index, 0, size - 1) for index in (p, q, r, s)]
-    return IndexedSum(inverse[p, q] * V[q, r] * inverse[r, s] * V[s, p], *limits)
-
-
-def matrix_slope(node: Expr, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Expr:
-    """The directional derivative of a logarithm of a determinant, or of an entry of an inverse."""
-    p, q = (Dummy(name, integer=True) for name in "pq")
-    if node in matrices:
-        matrix = matrices[node]
-        limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
-        return IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
-    inverse, (a, b) = node.tensor, node.indices
-    limits = [(index, 0, inverse.shape[0] - 1) for index in (p, q)]
-    return -IndexedSum(inverse[a, p] * directions[inverse.args[0]][p, q] * inverse[q, b], *limits)
 
 
 # ---------------------------------------------------------------------------- products
@@ -279,6 +297,3 @@ def _form_of(inverse: Any, residual: Expr, p: Expr) -> Expr:
 
 def _summed(body: Expr, limits: Sequence[Any]) -> Expr:
     return IndexedSum(body, *limits) if limits else body
-
-
-__all__ = ["Gram", "gram_form", "log_determinant_form", "matrix_slope"]

@@ -14,13 +14,11 @@ from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, in_one_sum, inverse_of
 from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_one
-from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, require
-from sympy_tensordiff.convex.domains import enter_domain
+from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
 from sympy_tensordiff.convex.pieces import terms_of_pieces
-from sympy_tensordiff.convex.quadratic import gram_form, log_determinant_form
+from sympy_tensordiff.convex.quadratic import active, gram_form, slopes_along
 from sympy_tensordiff.convex.signs import Signs
-from sympy_tensordiff.convex.slopes import Slopes, active
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
@@ -48,7 +46,7 @@ class Rules:
         self, signs: Signs, variables: Variables, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]
     ) -> None:
         self.signs, self.by, self.directions, self.matrices = signs, variables, dict(directions), dict(matrices)
-        self.slope = Slopes(variables, directions, matrices).of
+        self.slope = slopes_along(directions, matrices)
         self._known: dict[tuple[Expr, int], list[Term] | NoSign] = {}
 
     def terms(self, scalar: Expr, way: int) -> list[Term]:
@@ -355,12 +353,8 @@ class Rules:
         (True, False)
         """
         require("maximum", way == -1, "log(det({})) is not convex", self.matrices[scalar])
-        form = log_determinant_form(self.matrices[scalar], self.directions)
-        return [Term("log-determinant", form, (self.matrices[scalar],), ())]
+        return [Term("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]
 
 
 def _is_positive(matrix: Any) -> bool:
     return bool(getattr(matrix.args[0] if isinstance(matrix, TensorInverse) else matrix, "positive", False))
-
-
-__all__ = ["Rules"]

@@ -200,7 +200,7 @@ class Signs(Generators):
 
     def _from_points(self, factor: Expr, g: Expr) -> str | None:
         """A sign by values at ends of the range of one generator, or at a least value where it is 0."""
-        if not any(self._depends(other, g) for other in factor.free_symbols - {g}):
+        if not any(g in self._in(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
         low, high, strict = self.ranges[g]
         points = [(end, way) for end, way in ((low, 1), (high, -1)) if end is not None]
@@ -221,47 +221,22 @@ class Signs(Generators):
                 return sign[0] if is_strict else sign[0] + "="
         return None
 
-    def _inner(self, generator: Expr) -> Expr:
-        """The form that a generator is an exponential, a logarithm or a root of; 0 for others."""
-        if isinstance(self.sources[generator], sympy.cos):  # no function of its sine
-            return S.Zero
-        known = self._exps.get(generator) or self._logs.get(generator)
-        return self._roots.get(generator, (0, S.Zero))[1] if known is None else known
-
-    def _depends(self, generator: Expr, g: Expr) -> bool:
-        return generator == g or any(self._depends(other, g) for other in self._inner(generator).free_symbols)
+    def _in(self, g: Expr, form: Expr) -> Expr:
+        """A form with exponentials, logarithms and roots as functions of one generator and of others that are none."""
+        while names := {o: self.functions[o] for o in form.free_symbols - {g} if o in self.functions}:
+            form = form.xreplace(names)
+        return form
 
     def _derivative(self, form: Expr, g: Expr) -> Expr:
         """The derivative of a form by a generator."""
-        found = sympy.diff(form, g)
-        for other in sorted(form.free_symbols - {g}, key=lambda s: s.dummy_index):
-            if self._depends(other, g):
-                inner = self._inner(other)
-                if other in self._exps:
-                    outer = other
-                elif other in self._logs:
-                    outer = 1 / inner
-                else:
-                    degree = self._roots[other][0]
-                    outer = 1 / (degree * other ** (degree - 1))
-                found += sympy.diff(form, other) * outer * self._derivative(inner, g)
-        return found
+        return self.form(sympy.diff(self._in(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
         """The value of a form where a generator has a value, if what depends on that is rational."""
-        values = {g: end}
-        for other in form.free_symbols - {g}:
-            if not self._depends(other, g):
-                continue
-            inner = self._value(self._inner(other), g, end)
-            if inner is None or not inner.is_Rational:
-                return None
-            if other in self._exps:
-                values[other] = sympy.exp(inner)
-            else:
-                values[other] = sympy.log(inner) if other in self._logs else sympy.root(inner, self._roots[other][0])
-            if not values[other].is_Rational:
-                return None
+        functions = {other: self._in(g, other) for other in form.free_symbols}
+        values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}
+        if not all(value.is_Rational for value in values.values()):
+            return None
         value = form.xreplace(values)
         return None if value.has(sympy.nan, sympy.zoo) else value
 
@@ -307,6 +282,3 @@ def _sum(signs: Sequence[str | None]) -> str | None:
         return None
     (direction,) = directions
     return str(direction) + ("" if direction in signs else "=")
-
-
-__all__ = ["Signs"]

@@ -27,8 +27,7 @@ from sympy_tensordiff.distributed.footprints import (
     variable,
 )
 from sympy_tensordiff.distributed.loops import Loop
-from sympy_tensordiff.distributed.partials import Part, Splitter
-from sympy_tensordiff.distributed.walks import rebuilt
+from sympy_tensordiff.distributed.partials import Part, Splitter, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.nests import Bounds

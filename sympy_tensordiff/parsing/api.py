@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.parsing.axes import Sizes, declared
+from sympy_tensordiff.parsing.axes import LONGEST, THESIS, Sizes, declared
 from sympy_tensordiff.parsing.build import Builder
 from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.thesis import LONGEST, THESIS
 
 
 def parse(text: str, language: str | None = None) -> ParsedExpression:

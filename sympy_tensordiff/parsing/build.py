@@ -10,12 +10,11 @@ from typing import Any
 
 from sympy import S
 
-from sympy_tensordiff.parsing.axes import Sizes
+from sympy_tensordiff.parsing.axes import OF_MATRICES, Sizes
 from sympy_tensordiff.parsing.frontend import Tree
-from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
+from sympy_tensordiff.parsing.numbers import Values, about, read_number
 from sympy_tensordiff.parsing.text_terms import split
-from sympy_tensordiff.parsing.thesis import OF_MATRICES
-from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
+from sympy_tensordiff.symbolic import entrywise_functions, functions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -31,7 +30,7 @@ class Builder:
         self.sizes = sizes
         self.letters = sizes.letters
         self.tensors = {name: TensorSymbol(name, sizes.shape(axes)) for name, axes in sizes.tensors.items()}
-        self.scalars = Scalars()
+        self.made = Values()
         self.values: dict[Tree, Any] = {}
         self.chains: dict[Tree, Chain] = {}
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
@@ -74,31 +73,23 @@ class Builder:
 
     def total(self, node: Tree, chain: Chain) -> Any:
         """The sum of the operands of a chain."""
-        terms = [self.negated(value) if is_inverse else value for is_inverse, value in chain]
-        if any(map(shape_of, terms)):
-            return operators.add(*terms)
-        return self.scalars.add(terms)
-
-    def negated(self, value: Any) -> Any:
-        """``-value``."""
-        return (
-            operators.multiply(S.NegativeOne, value)
-            if shape_of(value)
-            else self.scalars.multiply([S.NegativeOne, value])
-        )
+        return self.made.add([self.made.negated(value) if is_inverse else value for is_inverse, value in chain])
 
     def entrywise_product(self, node: Tree, chain: Chain) -> Any:
         """The product of the operands of a chain, those divided by to the power -1."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
-            self.checked(node, self.scalars.multiply, [split(factor)[0] for factor in factors])
-            return operators.multiply(*factors)
-        return self.scalars.multiply(factors)
+            self.checked(node, self.made.multiply, [split(factor)[0] for factor in factors])
+        return self.made.multiply(factors)
 
     def inverse(self, node: Tree, value: Any) -> Any:
         """``1/value``, entry by entry."""
-        entry = self.checked(node, self.scalars.power, _entry(value), S.NegativeOne)
-        return operators.power(value, S.NegativeOne) if shape_of(value) else entry
+        return self.powered(node, value, S.NegativeOne)
+
+    def powered(self, node: Tree, base: Any, exponent: Any) -> Any:
+        """``base**exponent``, entry by entry; the numbers of a filled tensor are checked as scalars are."""
+        entry = self.checked(node, self.made.power, _entry(base), exponent)
+        return self.made.power(base, exponent) if shape_of(base) else entry
 
     # -------------------------------------------------------------- nodes
 
@@ -115,7 +106,7 @@ class Builder:
             case "function":
                 return self.function(node)
             case "negative":
-                return self.negated(self.value(node.parts[0]))
+                return self.made.negated(self.value(node.parts[0]))
             case "power":
                 return self.power(node)
             case _:
@@ -126,7 +117,7 @@ class Builder:
         (operand,) = node.parts
         value = self.value(operand)
         if node.text not in OF_MATRICES:
-            entry = self.checked(node, self.scalars.function, node.text, _entry(value))
+            entry = self.checked(node, self.made.function, node.text, _entry(value))
             return getattr(entrywise_functions, node.text)(value) if shape_of(value) else entry
         if not shape_of(value):
             value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
@@ -135,8 +126,7 @@ class Builder:
     def power(self, node: Tree) -> Any:
         """A tensor or a scalar to the power of a scalar."""
         base, exponent = (self.value(part) for part in node.parts)
-        entry = self.checked(node, self.scalars.power, _entry(base), exponent)
-        return operators.power(base, exponent) if shape_of(base) else entry
+        return self.powered(node, base, exponent)
 
     # -------------------------------------------------------------- products
 
@@ -158,7 +148,7 @@ class Builder:
         if missing:  # letters of scalars that no tensor has: these scalars are tensors of one value
             filled = [number for number, group in enumerate(groups) if not group and found.inputs[number]]
             first = filled[0]
-            value = self.scalars.multiply([values[number] for number in filled])
+            value = self.made.multiply([values[number] for number in filled])
             letters = self.sizes.by_letter[node]
             values[first] = FilledTensor(value, self.sizes.shape(letters[letter] for letter in missing))
             groups[first] = missing
@@ -171,16 +161,14 @@ class Builder:
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]
         if not any(groups):
-            return self.scalars.multiply(values)
+            return self.made.multiply(values)
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
     def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
         """The value of a function; where it is a scalar, all numbers in it are real and none is too long."""
-        try:
+        with about(node):
             value = function(*arguments)
-            return value if shape_of(value) else self.scalars.numbers.check_real(value)
-        except NumberError as error:
-            raise node.error(f"{node.shown} {error}") from None
+            return value if shape_of(value) else self.made.numbers.check_real(value)
 
 
 def _entry(value: Any) -> Any:

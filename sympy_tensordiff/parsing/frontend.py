@@ -223,7 +223,7 @@ def known(names: Collection[str]) -> str:
 
 # ---------------------------------------------------------------------------- complaints
 
-WORDS = {
+TERMINALS = {
     "DECLARE": "`declare`",
     "EXPRESSION": "`expression`",
     "DERIVATIVE": "`derivative wrt`",
@@ -279,4 +279,4 @@ def _words(language: Language, expected: set[str]) -> str:
         if group <= expected:
             words.append(word)
             expected = expected - group - covered
-    return " or ".join([*words, *(word for name, word in WORDS.items() if name in expected)])
+    return " or ".join([*words, *(word for name, word in TERMINALS.items() if name in expected)])

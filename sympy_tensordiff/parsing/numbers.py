@@ -6,17 +6,21 @@ SymPy collects numbers as it builds sums, products and powers, and computes them
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sympy
 from sympy import Add, Mul, Pow, Rational, S
 
+from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, cut
+from sympy_tensordiff.symbolic import operators
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
+from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.traversal import postorder
 
 LONGEST = 1_000
@@ -41,6 +45,19 @@ FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
 
 class NumberError(Exception):
     """Numbers would become too long, or are not finite and real; the text says which, about an expression."""
+
+
+@contextmanager
+def about(node: Tree) -> Iterator[None]:
+    """Errors of the package that are raised inside are about a node."""
+    try:
+        yield
+    except ParseError:
+        raise
+    except NumberError as error:
+        raise node.error(f"{node.shown} {error}") from None
+    except TensorDiffError as error:
+        raise node.error(str(error)) from None
 
 
 def read_number(node: Tree) -> Any:
@@ -164,8 +181,8 @@ def _value(node: Any, parts: list[float | None]) -> float | None:
         return math.nan
 
 
-class Scalars:
-    """Makes the scalars of one expression; deep ones are held by entries."""
+class Values:
+    """Makes the values of one expression, of tensors entry by entry; deep scalars are held by entries."""
 
     def __init__(self) -> None:
         self.depth = BoundedDepth(DEEPEST)
@@ -180,16 +197,26 @@ class Scalars:
 
     def add(self, terms: Sequence[Any]) -> Any:
         """The sum."""
+        if any(map(shape_of, terms)):
+            return operators.add(*terms)
         return self.bounded(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
-        """The product."""
+        """The product entry by entry."""
+        if any(map(shape_of, factors)):
+            return operators.multiply(*factors)
         return self.bounded(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
-        """``base**exponent``."""
+        """``base**exponent`` entry by entry."""
+        if shape_of(base) or shape_of(exponent):
+            return operators.power(base, exponent)
         self.numbers.check_power(base, exponent)
         return self.bounded(applied(Pow, (base, exponent)))
+
+    def negated(self, value: Any) -> Any:
+        """``-value``."""
+        return self.multiply([S.NegativeOne, value])
 
     def function(self, name: str, value: Any) -> Any:
         """A function of the language."""

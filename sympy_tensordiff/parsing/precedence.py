@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from sympy import Float, Rational
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.parsing.thesis import LONGEST
+from sympy_tensordiff.parsing.axes import LONGEST
 from sympy_tensordiff.symbolic.subscripts import FROM_I
 
 LETTERS = FROM_I[:26]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
+from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.precedence import (
     Level,
@@ -45,7 +46,6 @@ from sympy_tensordiff.parsing.text_terms import (
     refused,
     split,
 )
-from sympy_tensordiff.parsing.thesis import OF_MATRICES, RESERVED
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -102,7 +102,8 @@ class Writer:
                 result = scope.variables[expr]
             else:
                 rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Writer.unknown)
-                result = yield rule(self, expr, scope)
+                made = rule(self, expr, scope)
+                result = made if isinstance(made, Piece) else (yield made)
             scope.done[id(expr)] = expr, result
         return scope.done[id(expr)][1]
 
@@ -115,28 +116,24 @@ class Writer:
 
     # -------------------------------------------------------------- leaves
 
-    def unknown(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def unknown(self, expr: Any, scope: Scope) -> Piece:
         """What no rule is for."""
-        yield from ()
         raise refused(expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions")
 
-    def number_rule(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def number_rule(self, expr: Any, scope: Scope) -> Piece:
         """A number."""
-        yield from ()
         if not (expr.is_Rational or expr.is_Float):
             raise refused(expr, "it is no finite real number", "tensors are real")
         return number(expr)
 
-    def constant(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def constant(self, expr: Any, scope: Scope) -> Piece:
         """A number with a name."""
-        yield from ()
         if expr not in CONSTANTS:
             raise refused(expr, "the language has rational numbers, and what functions make of them", "write a number")
         return piece((CONSTANTS[expr],), Level.ATOM)
 
-    def name(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def name(self, expr: Any, scope: Scope) -> Piece:
         """A tensor or a scalar by its name."""
-        yield from ()
         if expr.is_integer or expr in self.integers:
             raise refused(
                 expr,
@@ -158,9 +155,8 @@ class Writer:
         axis_letters(rank)
         return piece((expr.name,), Level.ATOM, rank)
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Piece]:
+    def delta(self, expr: DeltaTensor, scope: Scope) -> Piece:
         """The unit tensor."""
-        yield from ()
         axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
         return piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
@@ -286,22 +282,20 @@ class Writer:
 
     def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """One of two values by a comparison."""
+        values = [case.expr for case in expr.args]
+        needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = by_base(expr)
-        if found is not None:
-            chosen: Piece = yield self.visit(found, scope)
-            return chosen
-        found = by_sign(expr)
+        if found is None:
+            found = by_sign(expr)
+            needed += [value for value in values if not value.is_number]
         if found is None:
             raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
-        if not expr.args[1].expr.is_number or not expr.args[0].expr.is_number:
-            values = [case.expr for case in expr.args]
-            operands = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
-            if not is_total([*values, *operands]):
-                raise refused(
-                    expr,
-                    "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
-                    "choose the argument of the function in place of its value",
-                )
+        if not is_total(needed):
+            raise refused(
+                expr,
+                "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
+                "choose the argument of the function in place of its value",
+            )
         result: Piece = yield self.visit(found, scope)
         return result
 
@@ -354,7 +348,7 @@ class Writer:
             "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",
         )
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Piece]]]] = {
+    rules: ClassVar[dict[type, Callable[..., Recursion[Piece] | Piece]]] = {
         **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), number_rule),
         **{NumberSymbol: constant, Symbol: name, TensorSymbol: name},
         **{DeltaTensor: delta, FilledTensor: filled},

@@ -208,16 +208,6 @@ absolute: _Function = _of_one(abs, lambda x: sign(x))
 cube_root: _Function = _of_one(_cube_root, lambda x: multiply(Fraction(1, 3), power(cube_root(x), -2)))
 
 
-def sigmoid(number: Number) -> Number:
-    """The logistic function."""
-    return power(add(1, exponential(multiply(-1, number))), -1)
-
-
-def softplus(number: Number) -> Number:
-    """The logarithm of 1 plus the exponential function."""
-    return logarithm(add(1, exponential(number)))
-
-
 def sign(number: Number) -> Number:
     """-1, 0 or 1, of derivative 0."""
     return compare(number, 0)
@@ -232,11 +222,6 @@ def floor(number: Number) -> Number:
     """The greatest integer that is not greater, of derivative 0."""
     number = primal(number)
     return number.__floor__() if isinstance(number, EXACT) else int(CONTEXT.floor(number))
-
-
-def ceiling(number: Number) -> Number:
-    """The least integer that is not less, of derivative 0."""
-    return -floor(multiply(primal(number), -1))
 
 
 def modulo(left: Number, right: Number) -> Number:

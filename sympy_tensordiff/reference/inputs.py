@@ -17,25 +17,14 @@ from sympy import Basic, Expr, Symbol
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, ShapeError
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 ObjectArray = NDArray[np.object_]
 
 
-def nodes_of(*expressions: Basic) -> list[Basic]:
-    """All nodes of some expressions, each once, in order of first appearance from the top."""
-    found: dict[Basic, None] = {}
-    stack = list(reversed(expressions))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Basic) and node not in found:
-            found[node] = None
-            stack.extend(reversed(node.args))
-    return list(found)
-
-
 def tensors_of(*expressions: Basic) -> list[TensorSymbol]:
     """The tensor symbols that occur in some expressions, sorted by name."""
-    found = [node for node in nodes_of(*expressions) if isinstance(node, TensorSymbol)]
+    found = {node for node in nodes_in(expressions) if isinstance(node, TensorSymbol)}
     return sorted(found, key=lambda tensor: (str(tensor.args[0]), str(tensor.args[1])))
 
 

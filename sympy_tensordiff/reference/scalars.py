@@ -124,11 +124,6 @@ def _piecewise(compile_: Compile, node: Expr) -> Compiled:
     return run
 
 
-def _if_then_else(compile_: Compile, node: Expr) -> Compiled:
-    condition, yes, no = (compile_(arg) for arg in node.args)
-    return lambda env: yes(env) if condition(env) else no(env)
-
-
 def _connective(decisive: bool) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
         # SymPy sorts the arguments: what those on indices and data read outside counts only where none decides.
@@ -228,10 +223,6 @@ def _levi_civita(*numbers: Number) -> Number:
     return int(sympy.LeviCivita(*map(int, numbers)))
 
 
-def _fraction(number: Number) -> Number:
-    return duals.add(number, -duals.floor(number))
-
-
 SCALAR_RULES: dict[type, Rule] = {
     sympy.Number: _constant,
     sympy.NumberSymbol: _constant,
@@ -241,21 +232,18 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.Pow: _power,
     sympy.KroneckerDelta: _by(lambda left, right: int(duals.compare(left, right) == 0), 2),
     sympy.Piecewise: _piecewise,
-    sympy.ITE: _if_then_else,
     sympy.Max: _extremum(1),
     sympy.Min: _extremum(-1),
     sympy.Abs: _by(duals.absolute),
     sympy.sign: _by(duals.sign),
     sympy.floor: _by(duals.floor),
-    sympy.ceiling: _by(duals.ceiling),
-    sympy.frac: _by(_fraction),
     sympy.Mod: _by(duals.modulo),
     sympy.LeviCivita: _by(_levi_civita),
     sympy.Heaviside: _by(duals.heaviside),
     Cbrt: _by(duals.cube_root),
     hypot: _by(duals.hypotenuse),
-    sigmoid: _by(duals.sigmoid),
-    softplus: _by(duals.softplus),
+    **dict.fromkeys((sigmoid, softplus), lambda compile_, node: compile_(node.rewrite(sympy.exp))),
+    **dict.fromkeys((sympy.ceiling, sympy.frac), lambda compile_, node: compile_(node.rewrite(sympy.floor))),
     sympy.Function: _function,
     sympy.Eq: _relation(operator.eq),
     sympy.Ne: _relation(operator.ne),
@@ -266,6 +254,7 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.And: _connective(False),
     sympy.Or: _connective(True),
     sympy.Not: _by(operator.not_),
+    sympy.ITE: lambda compile_, node: compile_(node.to_nnf(simplify=False)),
     sympy.Xor: _by(lambda *held: sum(map(bool, held)) % 2 == 1),
     sympy.Equivalent: _by(lambda *held: len(set(map(bool, held))) < 2),
     sympy.Implies: _by(lambda held, follows: follows or not held),

@@ -26,7 +26,6 @@ from sympy_tensordiff.reference.duals import (
     multiply,
     power,
     primal,
-    to_float,
 )
 from sympy_tensordiff.reference.inputs import ObjectArray, is_tensor, is_whole
 from sympy_tensordiff.reference.scalars import Compiled, Environment
@@ -274,27 +273,17 @@ def _inversions(numbers: Sequence[int]) -> int:
 
 
 def inverse(matrix: ObjectArray) -> ObjectArray:
-    """The inverse by Gauss and Jordan's elimination; pivots are the largest values of their columns.
+    """The adjugate over the determinant.
 
     Raises
     ------
     ArgumentError
         The matrix is singular.
     """
-    n = len(matrix)
-    rows: ObjectArray = np.concatenate([matrix, np.identity(n, dtype=int).astype(object)], axis=1)
-    for column in range(n):
-        pivot = max(range(column, n), key=lambda row: abs(to_float(primal(rows[row, column]))))
-        if primal(rows[pivot, column]) == 0:
-            raise ArgumentError(f"the matrix of which the inverse is needed is singular: {matrix.tolist()}")
-        rows[[column, pivot]] = rows[[pivot, column]]
-        scale = power(rows[column, column], -1)
-        rows[column] = [multiply(scale, number) for number in rows[column]]
-        for row in range(n):
-            factor = multiply(-1, rows[row, column])
-            if row != column:
-                rows[row] = [add(a, multiply(factor, b)) for a, b in zip(rows[row], rows[column], strict=True)]
-    return rows[:, n:]
+    whole = determinant(matrix)
+    if primal(whole) == 0:
+        raise ArgumentError(f"the matrix of which the inverse is needed is singular: {matrix.tolist()}")
+    return np.frompyfunc(partial(multiply, power(whole, -1)), 1, 1)(cofactors(1, matrix).T)
 
 
 RULES: dict[type, Rule] = {

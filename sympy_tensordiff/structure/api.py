@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
-from sympy_tensordiff.structure.values import Assembler, GroupKernel, integer_tensors, reads_in, unused
+from sympy_tensordiff.structure.values import Assembler, GroupKernel, directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -48,7 +49,7 @@ class StructuredDerivative:
         self.terms = terms
         self.is_symmetric = symmetric
         self._functions = tuple(functions)
-        self._wrt = wrt
+        self._variables = independent_variables(wrt)
         self._options = {"parallel": False, **options}
         self._groups = grouped(terms)
         self._assembler = Assembler()
@@ -56,7 +57,8 @@ class StructuredDerivative:
         self._patterns: dict[Any, Pattern] = {}
         outputs = self._functions if len(self._functions) > 1 else self._functions[0]
         self._checker = ArgumentChecker(lambdify(self.args, outputs, "numba", **self._options).program)
-        self._data = [a for a in integer_tensors(self.args) if a in reads_in(self._places())]
+        read = set().union(*(expr.atoms(TensorSymbol) for expr in self._places()))
+        self._data = [a for a in self.args if a in read and a.dtype is int]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.terms)} terms)"
@@ -168,20 +170,13 @@ class StructuredDerivative:
             kernel = self._kernels[transposed] = self._product_kernel(transposed)
         parts = split(vector, rows if transposed else columns)
         result = kernel(*arrays, *parts)
-        return np.concatenate([np.ravel(part) for part in result])
+        return flat(result)
 
     # ------------------------------------------------------------------------ helpers
 
-    @property
-    def _variables(self) -> tuple[Any, ...]:
-        return independent_variables(self._wrt)
-
     def _product_kernel(self, transposed: bool) -> Any:
         sides = self._functions if transposed else self._variables
-        directions = tuple(
-            TensorSymbol(unused(f"direction_{n}", self.args), tuple(getattr(side, "shape", ())))
-            for n, side in enumerate(sides)
-        )
+        directions = directions_of(sides, self.args)
         if self.is_symmetric:
             results = hvp(self._functions[0], self._variables, directions)
         elif transposed:
@@ -354,5 +349,10 @@ def _shape(tensor: Any, known: dict[Any, Any]) -> tuple[int, ...]:
 
 def split(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """The parts of a flat vector, each in its shape."""
-    ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in shapes])
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+
+
+def flat(parts: Any) -> NDArray[Any]:
+    """Arrays and numbers, one after the other."""
+    return np.concatenate([np.ravel(part) for part in parts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ def low_rank_factors(operator: LinearOperator, most: int) -> tuple[NDArray[Any],
             factors = _factors(term)
             if factors is None:
                 return None
-            own = int(np.prod([_length(b, known) for b in factors.inner], dtype=np.int64))
+            own = math.prod(_length(b, known) for b in factors.inner)
             rank += own * (1 + term.mirrored)
             if rank > most:
                 return None
@@ -100,7 +101,7 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
         tensor = TensorComprehension(value.xreplace(moved), *axes)
         derivative._kernels[key] = lambdify(derivative.args, tensor, "numba", **derivative._options)
     values = derivative._kernels[key](*operator._arrays)
-    rank = int(np.prod([_length(b, known) for b in inner], dtype=np.int64))
+    rank = math.prod(_length(b, known) for b in inner)
     group = Group(own, (), (Term(own, (), sympy.S.One, place, Place(0, ())),), False)
     pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)
     result = np.zeros((rank, pattern.shape[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,55 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.structure.api import independent_variables, split, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.flat import FlatVariables, flat
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.api import flat, independent_variables, split, structured_hessian, structured_jacobian
+from sympy_tensordiff.structure.values import directions_of, unused
+from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+class FlatVariables:
+    """Variables of known shapes, and their flat vector.
+
+    Parameters
+    ----------
+    variables : sequence of TensorSymbol or Symbol
+    shapes : sequence of tuple of int
+
+    Attributes
+    ----------
+    names : list of str
+    size : int
+        The length of the vector.
+    """
+
+    def __init__(self, variables: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.variables, self.shapes = tuple(variables), [tuple(map(int, shape)) for shape in shapes]
+        self.names = [str(variable.name) for variable in variables]
+        self.size = sum(map(math.prod, self.shapes))
+
+    def parts(self, x: Any) -> list[Any]:
+        """The variables in order, each in its shape, as views of ``x`` where it is an array of numbers."""
+        vector = np.asarray(x, dtype=float)
+        if vector.shape != (self.size,):
+            raise ArgumentError(
+                f"the vector of unknowns has the shape {vector.shape}, the problem needs ({self.size},)"
+            )
+        return split(vector, self.shapes)
+
+    def unravel(self, x: Any) -> dict[str, Any]:
+        """The variables by name, each in its shape."""
+        return dict(zip(self.names, self.parts(x), strict=True))
+
+    def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
+        """The flat vector of values, by name or by symbol."""
+        given = {str(getattr(key, "name", key)): np.asarray(value, dtype=float) for key, value in values.items()}
+        if set(given) != set(self.names):
+            raise ArgumentError(f"values are given for {', '.join(given)}, the variables are {', '.join(self.names)}")
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            if given[name].shape != shape:
+                raise ArgumentError(f"the value of {name} has the shape {given[name].shape}, it needs {shape}")
+        return flat(given[name] for name in self.names)
 
 
 class NonlinearProgram:
@@ -36,39 +80,40 @@ class NonlinearProgram:
         Bounds of the constraints.
     """
 
-    def __init__(self, args: Sequence[Any], objective: Any, constraints: Sequence[Any], wrt: Any, data: Any) -> None:
-        variables = independent_variables(wrt)
-        arguments = (*variables, *(a for a in args if a not in variables))
-        self._data = [_given(a, data) for a in arguments[len(variables) :]]
+    def __init__(
+        self,
+        objective: Any,
+        constraints: Sequence[Any],
+        variables: tuple[Any, ...],
+        data: Mapping[Any, Any],
+        starts: Sequence[Any],
+        bounds: Any,
+        constraint_bounds: Any,
+    ) -> None:
+        others = [a for a in data if a not in variables]
+        arguments = (*variables, *others)
+        self._data = [np.asarray(data[a]) if isinstance(a, TensorSymbol) else data[a] for a in others]
         factor = sympy.Symbol(unused("obj_factor", arguments), real=True)
-        multipliers = [
-            TensorSymbol(unused(f"lagrange_{n}", arguments), tuple(getattr(c, "shape", ())))
-            for n, c in enumerate(constraints)
-        ]
+        multipliers = directions_of(constraints, arguments, "lagrange")
         lagrangian = factor * objective
         for constraint, multiplier in zip(constraints, multipliers, strict=True):
-            lagrangian += _inner(constraint, multiplier)
+            lagrangian += reductions.sum(constraint * multiplier)
         self._objective = lambdify(arguments, objective, parallel=False)
         self._gradient = lambdify(arguments, gradient(objective, variables), parallel=False)
         self._constraints = lambdify(arguments, tuple(constraints), parallel=False) if constraints else None
         self._jacobian = structured_jacobian(arguments, list(constraints), variables) if constraints else None
         self._hessian = structured_hessian((*arguments, factor, *multipliers), lagrangian, variables)
-        self._variables, self._tensors = variables, tuple(constraints)
-
-    def at(self, *shapes: Any, bounds: Any = None, constraint_bounds: Any = None) -> NonlinearProgram:
-        """Fix the sizes by example arrays of the variables; called by `nlp`."""
-        examples = [np.asarray(s, dtype=float) for s in shapes]
-        if len(examples) != len(self._variables):
-            raise ArgumentError(f"start has {len(examples)} arrays, there are {len(self._variables)} variables")
-        self._flat = FlatVariables(self._variables, [e.shape for e in examples])
+        examples = [np.asarray(s, dtype=float) for s in starts]
+        if len(examples) != len(variables):
+            raise ArgumentError(f"start has {len(examples)} arrays, there are {len(variables)} variables")
+        self._flat = FlatVariables(variables, [e.shape for e in examples])
         self.x0: NDArray[Any] = flat(examples)
         self.n = self._flat.size
         values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
-        self.m = sum(int(np.prod(shape, dtype=np.int64)) for shape in self._constraint_shapes)
-        self.lb, self.ub = _bounds(bounds, self._variables, self._flat.shapes, (-np.inf, np.inf))
-        self.cl, self.cu = _bounds(constraint_bounds, self._tensors, self._constraint_shapes, (0.0, 0.0))
-        return self
+        self.m = sum(map(math.prod, self._constraint_shapes))
+        self.lb, self.ub = _bounds(bounds, variables, self._flat.shapes, (-np.inf, np.inf))
+        self.cl, self.cu = _bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
 
     def objective(self, x: NDArray[Any]) -> float:
         """The objective."""
@@ -196,26 +241,8 @@ def nlp(
     tensors = list(constraints) if isinstance(constraints, tuple | list) else [constraints]
     tensors = [as_operand(c, "the constraint") for c in tensors]
     variables = independent_variables(wrt)
-    several = isinstance(wrt, tuple | list | sympy.Tuple)
-    values = dict(data or {})
-    problem = NonlinearProgram((*variables, *values), own, tensors, variables, values)
-    starts = tuple(start) if several else (start,)
-    return problem.at(*starts, bounds=bounds, constraint_bounds=constraint_bounds)
-
-
-def _given(argument: Any, data: Mapping[Any, Any]) -> Any:
-    value = data[argument]
-    return np.asarray(value) if isinstance(argument, TensorSymbol) else value
-
-
-def _inner(constraint: Any, multiplier: TensorSymbol) -> Any:
-    """The sum of a tensor of constraints times its multipliers."""
-    shape = tuple(getattr(constraint, "shape", ()))
-    if not shape:
-        return constraint * multiplier[()]
-    axes = [sympy.Dummy(f"c{n}", integer=True) for n in range(len(shape))]
-    limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
-    return IndexedSum(constraint[tuple(axes)] * multiplier[tuple(axes)], *reversed(limits))
+    starts = tuple(start) if isinstance(wrt, tuple | list | sympy.Tuple) else (start,)
+    return NonlinearProgram(own, tensors, variables, dict(data or {}), starts, bounds, constraint_bounds)
 
 
 def _bounds(

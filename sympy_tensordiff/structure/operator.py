@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -67,6 +68,9 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         if not self.has_dense_terms:
             product: NDArray[Any] = (self.sparse_part.T if transposed else self.sparse_part) @ vector
             return product
+        return self._dense_times(vector, transposed=transposed)
+
+    def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
         own = np.ascontiguousarray(vector, dtype=np.float64)
         result: NDArray[Any] = self._derivative.product(self._arrays, self._known, own, transposed=transposed)
         return result
@@ -110,7 +114,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         for number, shapes in zip((i, j), self._derivative.shapes(self._known), strict=True):
             if not 0 <= number < len(shapes):
                 raise ArgumentError(f"block ({i}, {j}): there are {len(shapes)} variables, counted from 0")
-            ends = np.cumsum([0, *(int(np.prod(shape, dtype=np.int64)) for shape in shapes)])
+            ends = np.cumsum([0, *map(math.prod, shapes)])
             ranges.append(slice(int(ends[number]), int(ends[number + 1])))
         return BlockOperator(self, ranges[0], ranges[1])
 
@@ -137,7 +141,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     def _entries(self) -> int:
         """At most so many entries do the dense blocks have."""
         sides = self._derivative.shapes(self._known)
-        rows, columns = ([int(np.prod(shape, dtype=np.int64)) for shape in side] for side in sides)
+        rows, columns = ([math.prod(shape) for shape in side] for side in sides)
         blocks = {(t.row.tensor, t.column.tensor) for g in self._derivative.dense_groups for t in g.terms}
         return sum(rows[a] * columns[b] for a, b in blocks)
 
@@ -197,7 +201,7 @@ class BlockOperator(StructuredOperator):
     def _dense_here(self) -> bool:
         whole, place = self._whole, (self._rows.start, self._columns.start)
         rows, columns = self._derivative.shapes(self._known)
-        starts = [np.cumsum([0, *(int(np.prod(s, dtype=np.int64)) for s in side)]) for side in (rows, columns)]
+        starts = [np.cumsum([0, *map(math.prod, side)]) for side in (rows, columns)]
         for group in whole._derivative.dense_groups:
             for term in group.terms:
                 at = int(starts[0][term.row.tensor]), int(starts[1][term.column.tensor])
@@ -215,10 +219,7 @@ class BlockOperator(StructuredOperator):
         """The sum of the sparse terms in this block."""
         return self._whole.sparse_part[self._rows, self._columns]
 
-    def _times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        if not self.has_dense_terms:
-            product: NDArray[Any] = (self.sparse_part.T if transposed else self.sparse_part) @ vector
-            return product
+    def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
         given, taken = (self._rows, self._columns) if transposed else (self._columns, self._rows)
         full = np.zeros(self._whole.shape[0 if transposed else 1])
         full[given] = vector
@@ -249,7 +250,7 @@ def _position(place: Place, shapes: Sequence[tuple[int, ...]]) -> Any:
     total = sympy.Integer(0)
     for index, length in zip(place.indices, shapes[place.tensor], strict=True):
         total = sympy.expand(total * length + index)
-    return total + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes[: place.tensor])
+    return total + sum(map(math.prod, shapes[: place.tensor]))
 
 
 def check_limit(entries: int, limit: int) -> None:

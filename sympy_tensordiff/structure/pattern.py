@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate, holds
-from sympy_tensordiff.structure.terms import Binder, Place, Term
+from sympy_tensordiff.structure.terms import Binder, Term
 from sympy_tensordiff.symbolic.indices import data_of
 
 Shapes = Sequence[tuple[int, ...]]
@@ -59,21 +60,15 @@ def grouped(terms: Sequence[Term]) -> tuple[Group, ...]:
     groups: dict[Any, list[Term]] = {}
     heads: dict[Any, Term] = {}
     for term in terms:
-        marks = {b.index: sympy.Symbol(f"%{n}", integer=True) for n, b in enumerate(term.binders)}
-        ranges = tuple((b.low.xreplace(marks), b.high.xreplace(marks)) for b in term.binders)
-        key = (ranges, tuple(c.xreplace(marks) for c in term.conditions), term.is_dense)
+        marked = term.renamed({b.index: sympy.Symbol(f"%{n}", integer=True) for n, b in enumerate(term.binders)})
+        key = (marked.binders, marked.conditions, term.is_dense)
         head = heads.setdefault(key, term)
-        groups.setdefault(key, []).append(_with_indices_of(term, head))
+        names = {own.index: other.index for own, other in zip(term.binders, head.binders, strict=True)}
+        groups.setdefault(key, []).append(term.renamed(names))
     return tuple(
         Group(heads[key].binders, heads[key].conditions, _added(members), heads[key].is_dense)
         for key, members in groups.items()
     )
-
-
-def _with_indices_of(term: Term, head: Term) -> Term:
-    names = {own.index: other.index for own, other in zip(term.binders, head.binders, strict=True)}
-    row, column = (Place(p.tensor, tuple(i.xreplace(names) for i in p.indices)) for p in (term.row, term.column))
-    return Term(head.binders, head.conditions, term.value.xreplace(names), row, column, term.mirrored)
 
 
 def _added(terms: Sequence[Term]) -> tuple[Term, ...]:
@@ -93,7 +88,7 @@ def find_pattern(
 
     ``lower`` drops the entries above the diagonal.
     """
-    starts = [np.cumsum([0, *(_count(shape) for shape in shapes)]) for shapes in sizes]
+    starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
     points = [points_of(group, known) for group in groups]
     keys: list[NDArray[np.int64]] = []
@@ -164,7 +159,3 @@ def _flat_places(
             total = total * length + position
         flat.append(np.broadcast_to(total + start[place.tensor], (count,)))
     return flat[0], flat[1]
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))

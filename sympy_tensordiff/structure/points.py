@@ -8,6 +8,7 @@ arrays, quotients, alternatives) bounds or removes the points as soon as its ind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -109,16 +110,9 @@ def _derived(level: Bounds, symbols: Mapping[str, Any]) -> Range:
     def range_of(values: Values) -> tuple[Any, Any]:
         lows = [-(-at(form, values) // divisor) for form, divisor in level.lows]
         highs = [at(form, values) // divisor for form, divisor in level.highs]
-        return _fold(np.maximum, lows), _fold(np.minimum, highs)
+        return reduce(np.maximum, lows), reduce(np.minimum, highs)
 
     return range_of
-
-
-def _fold(function: Any, values: list[Any]) -> Any:
-    result = values[0]
-    for value in values[1:]:
-        result = function(result, value)
-    return result
 
 
 def _row(condition: Any, names: Mapping[Any, str], known: Values) -> Row | None:
@@ -177,7 +171,7 @@ def evaluate(expr: Any, values: Values) -> Any:
         return _COMPARISONS[type(expr)](difference, 0)
     for kinds, function in _OPERATIONS:
         if isinstance(expr, kinds):
-            return _fold(function, [evaluate(arg, values) for arg in expr.args])
+            return reduce(function, (evaluate(arg, values) for arg in expr.args))
     if isinstance(expr, sympy.Not):
         return np.logical_not(evaluate(expr.args[0], values))
     if isinstance(expr, sympy.Abs):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,23 @@ METHODS = ("auto", "diagonal", "block diagonal", "banded", "arrow", "low rank", 
 Vector = NDArray[Any]
 
 
+SINGULAR = (
+    "the matrix is singular: add a shift, or take the least-squares solution of scipy.sparse.linalg.lsmr, which takes "
+    "the operator"
+)
+
+
 class _NotApplicable(Exception):
     """Why a method does not apply to a matrix."""
+
+
+@contextmanager
+def regular() -> Iterator[None]:
+    """Libraries say in two ways that a matrix is singular."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, RuntimeError):
+        raise SingularMatrixError(SINGULAR) from None
 
 
 def suggest(operator: LinearOperator) -> str:
@@ -122,7 +138,7 @@ def _woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
     inverse_left = np.stack([solve(row) for row in left], axis=1)
     first = solve(b)
     if not (np.isfinite(first).all() and np.isfinite(inverse_left).all()):
-        raise _singular()
+        raise SingularMatrixError(SINGULAR)
     small = np.eye(len(left)) + right @ inverse_left
     correction: Vector = first - inverse_left @ _dense(small, right @ first, symmetric=False)
     return correction
@@ -152,13 +168,7 @@ def _choose(matrix: Any) -> tuple[str, str]:
 
 def _factored(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
     """A function that solves with a sparse matrix."""
-    makers: dict[str, Callable[[Any, bool], Callable[[Vector], Vector]]] = {
-        "diagonal": _diagonal,
-        "block diagonal": _block_diagonal,
-        "banded": _banded,
-        "arrow": _arrow,
-        "lu": _lu,
-    }
+    makers = {"diagonal": _diagonal, "block diagonal": _block_diagonal, "banded": _banded, "arrow": _arrow, "lu": _lu}
     return makers[name](matrix, symmetric)
 
 
@@ -180,17 +190,11 @@ def _banded(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     band[above + entries.row - entries.col, entries.col] = entries.data
 
     def solve(b: Vector) -> Vector:
-        if symmetric:
-            try:
-                x: Vector = scipy.linalg.solveh_banded(band[above:], b, lower=True)
-                return x
-            except np.linalg.LinAlgError:  # not positive definite
-                pass
-        try:
-            x = scipy.linalg.solve_banded((below, above), band, b)
-        except np.linalg.LinAlgError:
-            raise _singular() from None
-        return x
+        with suppress(np.linalg.LinAlgError):  # not positive definite
+            if symmetric:
+                return np.asarray(scipy.linalg.solveh_banded(band[above:], b, lower=True))
+        with regular():
+            return np.asarray(scipy.linalg.solve_banded((below, above), band, b))
 
     return solve
 
@@ -208,10 +212,8 @@ def _block_diagonal(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
     def solve(b: Vector) -> Vector:
         x = np.empty_like(b)
-        try:
+        with regular():
             x[members] = np.linalg.solve(blocks, b[members][..., None])[..., 0]
-        except np.linalg.LinAlgError:
-            raise _singular() from None
         return x
 
     return solve
@@ -239,26 +241,18 @@ def _arrow(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _lu(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    try:
+    with regular():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")
-    except RuntimeError:
-        raise _singular() from None
     solve: Callable[[Vector], Vector] = factors.solve
     return solve
 
 
 def _dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
-    if symmetric:
-        try:
-            x: Vector = scipy.linalg.solve(matrix, b, assume_a="pos")
-            return x
-        except np.linalg.LinAlgError:
-            pass
-    try:
-        x = np.linalg.solve(matrix, b)
-    except np.linalg.LinAlgError:
-        raise _singular() from None
-    return x
+    with suppress(np.linalg.LinAlgError):
+        if symmetric:
+            return np.asarray(scipy.linalg.solve(matrix, b, assume_a="pos"))
+    with regular():
+        return np.linalg.solve(matrix, b)
 
 
 def _iterated(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
@@ -321,10 +315,3 @@ def _border(matrix: Any) -> NDArray[np.int64] | None:
     rest = np.setdiff1d(np.arange(matrix.shape[0]), border)
     inner = matrix[rest][:, rest]
     return border if max(_widths(inner)) <= WIDEST_BAND else None
-
-
-def _singular() -> SingularMatrixError:
-    return SingularMatrixError(
-        "the matrix is singular: add a shift, or take the least-squares solution of scipy.sparse.linalg.lsmr, which "
-        "takes the operator"
-    )

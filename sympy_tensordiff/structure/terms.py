@@ -83,15 +83,14 @@ class Term(NamedTuple):
             name = next(name for name in fresh if name not in taken)
             names[index] = sympy.Symbol(name, integer=True)
             taken.add(name)
+        return self.renamed(names)
+
+    def renamed(self, names: dict[Expr, Expr]) -> Term:
+        """The term with other indices."""
+        binders = tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders)
+        conditions = tuple(c.xreplace(names) for c in self.conditions)
         row, column = (Place(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column))
-        return Term(
-            tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders),
-            tuple(c.xreplace(names) for c in self.conditions),
-            self.value.xreplace(names),
-            row,
-            column,
-            self.mirrored,
-        )
+        return Term(binders, conditions, self.value.xreplace(names), row, column, self.mirrored)
 
 
 class _First(NamedTuple):

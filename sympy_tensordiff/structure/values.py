@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
 from sympy_tensordiff.symbolic.indices import data_of
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 
 Points = Sequence[NDArray[np.int64]]
 
@@ -85,6 +85,12 @@ def unused(name: str, args: Sequence[Any]) -> str:
     return name
 
 
+def directions_of(tensors: Sequence[Any], args: Sequence[Any], name: str = "direction") -> tuple[TensorSymbol, ...]:
+    """A tensor of the shape of each of some tensors or scalars, under a name that no argument has."""
+    shapes = [tuple(getattr(tensor, "shape", ())) for tensor in tensors]
+    return tuple(TensorSymbol(unused(f"{name}_{n}", args), shape) for n, shape in enumerate(shapes))
+
+
 class Assembler:
     """Computes the values of patterns; the memory in between is used again, since new memory costs as much."""
 
@@ -138,14 +144,3 @@ def _sums(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values
         for n in range(starts[entry] + 1, starts[entry + 1]):
             total += values[sources[n]]
         out[entry] = total
-
-
-def integer_tensors(args: Sequence[Any]) -> list[TensorSymbol]:
-    """The arguments that are tensors of integers: a pattern may depend on their entries."""
-    return [a for a in args if isinstance(a, TensorSymbol) and a.dtype is int]
-
-
-def reads_in(expressions: Sequence[Any]) -> set[Any]:
-    """The tensors of which entries are read in expressions of integers."""
-    found = {entry.tensor for e in expressions for entry in e.atoms(TensorEntry)}
-    return found | {t for e in expressions for t in e.atoms(TensorSymbol)}

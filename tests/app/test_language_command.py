@@ -13,10 +13,10 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app import command_line, forms, language_command
-from sympy_tensordiff.app.language_command import PROGRAM
+from sympy_tensordiff.app import command_line, forms
+from sympy_tensordiff.app.command_line import PROGRAM
+from sympy_tensordiff.parsing.axes import LONGEST
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.thesis import LONGEST
 
 QUADRATIC = "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
 INVERSE = "declare X 2 expression inv(X) derivative wrt X"
@@ -104,10 +104,10 @@ def test_long_work_is_told_on_a_terminal(monkeypatch):
     told = io.StringIO()
     told.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", told)
-    with language_command.working(0.01):
+    with command_line.working(0.01):
         time.sleep(0.2)
     assert told.getvalue() == "still working; Ctrl-C stops it\n"
-    with language_command.working():
+    with command_line.working():
         pass
 
 

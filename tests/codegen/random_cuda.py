@@ -18,6 +18,7 @@ from pathlib import Path
 import assembler
 import numpy as np
 from fuzz import random_function
+from fuzz.equality import assert_equal
 from fuzz.function_checks import data_of
 
 import sympy_tensordiff as td
@@ -25,7 +26,6 @@ from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, to_double
 
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))

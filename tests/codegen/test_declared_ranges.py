@@ -6,7 +6,7 @@ from sympy import KroneckerDelta, Piecewise
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, DataIndexError
-from sympy_tensordiff.testing.integer_data import data_ranges
+from sympy_tensordiff.testing.values import data_ranges
 
 i, k, m, n, p = td.indices("i k m n p")
 x, w, X = td.TensorSymbol("x", n), td.TensorSymbol("w", m), td.TensorSymbol("X", (n, n + 1))

@@ -8,7 +8,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.integer_data import data_ranges
+from sympy_tensordiff.testing.values import data_ranges
 
 e, i, j, k, n, p = td.indices("e i j k n p")
 x, y, v = td.TensorSymbol("x", 7), td.TensorSymbol("y", 7), td.TensorSymbol("v", 5)

@@ -18,7 +18,7 @@ from read_text import Evaluation, trees
 import sympy_tensordiff as td
 from sympy_tensordiff import reference
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.drawing import layout, writers
+from sympy_tensordiff.drawing import svg, writers
 from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
@@ -382,7 +382,7 @@ def test_the_picture_shows_what_the_source_says(expr) -> None:
 def test_children_of_a_tree_stand_in_order() -> None:
     drawing = td.draw_graph(td.einsum("ij,jk,k->i", A, td.sin(X), td.exp(w)) + (y**2) ** v)
     children = [drawn.children for drawn in drawing._clusters[0].nodes]
-    laid = layout.Layout(children, [30.0] * len(children))
+    laid = svg.Layout(children, [30.0] * len(children))
     assert max(map(len, children)) == 3
     for node, those in enumerate(children):
         places = [laid.x[child] for child in those]
@@ -399,14 +399,14 @@ def test_random_layouts() -> None:
             generator.sample(range(node + 1, size), min(generator.randrange(4), size - node - 1))
             for node in range(size)
         ]
-        laid = layout.Layout(children, [generator.uniform(5, 90) for _ in range(size)])
+        laid = svg.Layout(children, [generator.uniform(5, 90) for _ in range(size)])
         for node, those in enumerate(children):
             for child, bends in zip(those, laid.bends[node], strict=True):
                 path = [node, *bends, child]
                 assert [laid.layer[point] for point in path] == list(range(laid.layer[node], laid.layer[child] + 1))
         for order in laid._order:
             for left, right in pairwise(order):
-                room = (laid.widths[left] + laid.widths[right]) / 2 + layout.GAP
+                room = (laid.widths[left] + laid.widths[right]) / 2 + svg.GAP
                 assert laid.x[right] - laid.x[left] >= room - 1e-6
         assert laid._crossings(laid._order) <= laid._crossings(laid._depth_first())
 

@@ -19,9 +19,9 @@ from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
+from .equality import as_scalar, assert_equal
 from .generate_tensors import random_tensors
 from .languages import RandomFunction
 from .printed import assert_printed

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from sympy_tensordiff.app.python_program import symbols_by_name
+from sympy_tensordiff.app.forms import symbols_by_name
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import (
@@ -28,7 +28,8 @@ from sympy_tensordiff.symbolic import (
     tensors,
 )
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.testing.exact import assert_equal
+
+from .equality import assert_equal
 
 _MODULES = (entrywise_functions, functions, scalar_functions, einsum, matrix_functions, sums, tensors, sympy)
 _OPERATORS: Mapping[type, Callable[..., Any]] = MappingProxyType(

@@ -23,9 +23,9 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.exact import assert_equal
 
 from .count import count
+from .equality import assert_equal
 
 _DIGITS = 2000
 """Enough for ``1 - 1/(1 + exp(-4000))``."""

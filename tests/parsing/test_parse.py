@@ -9,8 +9,8 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
+from sympy_tensordiff.parsing.axes import OF_MATRICES
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.thesis import OF_MATRICES
 
 pytestmark = pytest.mark.quick
 

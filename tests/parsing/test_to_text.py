@@ -13,7 +13,7 @@ from inputs import Inputs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.thesis import LONGEST
+from sympy_tensordiff.parsing.axes import LONGEST
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")
@@ -200,6 +200,10 @@ REFUSED = {
     "a case that is not defined everywhere": (
         td.elementwise(lambda s, t: sympy.Piecewise((t, s > 0), (0, True)), x, td.log(x)),
         "a value that is not chosen is multiplied by 0, and this one is not defined everywhere; choose the argument",
+    ),
+    "a choice of an operand that divides": (
+        td.gradient(td.sum(td.sqrt(td.abs(x))), x),  # 0 where x is 0
+        "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
     ),
     "a case that divides": (sympy.Piecewise((1 / a, a > 0), (0, True)), "this one is not defined everywhere"),
     "exponent with axes": (x**y, "an exponent of the language has order 0; write td.exp"),

@@ -10,6 +10,7 @@ import pytest
 import sympy
 from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
+from fuzz.equality import assert_equal
 from native_expressions import ALPHA, RandomArrays, RandomMatrices, explicit, random_arrays, symbols_of
 from sympy import (
     Adjoint,
@@ -55,7 +56,6 @@ import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.testing import assert_equal
 
 i, j, k, p, q = td.indices("i j k p q")
 n, m = symbols("n m", integer=True, positive=True)

@@ -5,6 +5,7 @@ import pytest
 import sympy
 from every import every
 from fuzz import random_tensors
+from fuzz.equality import assert_equal
 from sympy import DiagMatrix, HadamardProduct, Inverse, KroneckerDelta, MatrixExpr, MatrixSymbol, Piecewise, Trace
 
 import sympy_tensordiff as td
@@ -12,7 +13,7 @@ from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.testing import assert_equal, random_values
+from sympy_tensordiff.testing import random_values
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")
 c = sympy.Symbol("c", real=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from lark import Token
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.parsing.frontend import WORDS, Language, found, read
+from sympy_tensordiff.parsing.frontend import TERMINALS, Language, found, read
 from sympy_tensordiff.parsing.indexed.build import Builder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 
@@ -53,7 +53,7 @@ INDEXED = Language(
         (
             frozenset({"NUMBER"}),
             "an operand: a number, a name, an entry such as `x[i]`, or `(`",
-            frozenset(WORDS),
+            frozenset(TERMINALS),
         ),
     ),
     slip=slip,

@@ -10,12 +10,11 @@ import sympy
 from sympy import Add, Expr, Integer, Mul, S
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.errors import ParseError, TensorDiffError
+from sympy_tensordiff.parsing.axes import OF_MATRICES
 from sympy_tensordiff.parsing.frontend import Tree, cut, known
 from sympy_tensordiff.parsing.indexed.names import Names
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
-from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
-from sympy_tensordiff.parsing.thesis import OF_MATRICES
+from sympy_tensordiff.parsing.numbers import Numbers, about, read_number
 from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
@@ -109,7 +108,8 @@ class Builder:
         if not axes:
             return body
         extents = shape if shape is not None else [names.range_of(axis, right) for axis in axes]
-        return self.checked(right, lambda: TensorComprehension(body, *zip(scope.values(), extents, strict=True)))
+        with about(right):
+            return TensorComprehension(body, *zip(scope.values(), extents, strict=True))
 
     # ------------------------------------------------------------------------ parts
 
@@ -135,23 +135,9 @@ class Builder:
     def value(self, part: Tree, scope: Scope) -> Any:
         """The expression of a part; all numbers in it are finite and real, and none is too long."""
         build: Callable[[Tree, Scope], Any] = getattr(self, f"_{part.kind}")
-
-        def built() -> Any:
+        with about(part):
             value = build(part, scope)
             return self.numbers.check_real(value) if isinstance(value, Expr) else value
-
-        return self.checked(part, built)
-
-    def checked(self, part: Tree, build: Callable[[], Any]) -> Any:
-        """What ``build`` makes; errors of the package are about the part."""
-        try:
-            return build()
-        except ParseError:
-            raise
-        except NumberError as error:
-            raise part.error(f"{part.shown} {error}") from None
-        except TensorDiffError as error:
-            raise part.error(str(error)) from None
 
     def _number(self, part: Tree, scope: Scope) -> Any:
         return read_number(part)

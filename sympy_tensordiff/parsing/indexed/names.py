@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declared, check_word, cut, known
+from sympy_tensordiff.parsing.numbers import about
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -109,8 +109,6 @@ def is_integer(declaration: Tree) -> bool:
 
 
 def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
-    try:
+    with about(node):
         tensor: TensorSymbol = TensorSymbol(node.text, axes, dtype=int if is_integer(node) else float)
         return tensor
-    except TensorDiffError as error:
-        raise node.error(str(error)) from None

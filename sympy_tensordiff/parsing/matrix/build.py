@@ -8,7 +8,6 @@ from typing import Any
 import sympy
 from sympy import S
 
-from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
@@ -21,7 +20,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     whole_number,
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
-from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
+from sympy_tensordiff.parsing.numbers import Values, about, read_number
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -50,7 +49,7 @@ class Builder:
         self.shapes = shapes
         self.sizes = sizes
         self.tensors = tensors
-        self.scalars = Scalars()
+        self.made = Values()
         self.values: dict[Tree, Any] = {}
         self.orders = {node: order_of(axes) for node, axes in shapes.axes.items()}
 
@@ -58,16 +57,10 @@ class Builder:
         """The expression of the last node."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.parts]
-            try:
+            with about(node):
                 value = self.values[node] = getattr(self, f"_{node.kind}")(node, *parts)
                 if not shape_of(value):
-                    self.scalars.numbers.check_real(value)
-            except ParseError:
-                raise
-            except NumberError as error:
-                raise node.error(f"{node.shown} {error}") from None
-            except TensorDiffError as error:
-                raise node.error(str(error)) from None
+                    self.made.numbers.check_real(value)
         return self.values[nodes[-1]]
 
     def shape(self, axes: Sequence[int | None]) -> tuple[Any, ...]:
@@ -89,7 +82,7 @@ class Builder:
         return S.Zero
 
     def _signed(self, node: Tree, value: Any) -> Any:
-        return self.multiply([S.NegativeOne, value]) if node.text == "-" else value
+        return self.made.negated(value) if node.text == "-" else value
 
     def _transpose(self, node: Tree, value: Any) -> Any:
         return operators.transposed(value) if self.orders[node] == MATRIX else value
@@ -97,18 +90,8 @@ class Builder:
     def _sum(self, node: Tree, *parts: Any) -> Any:
         terms = [*parts[:1]]
         for sign, part in zip(node.tokens, parts[1:], strict=True):
-            terms.append(self.multiply([S.NegativeOne, part]) if sign == "-" else part)
-        return operators.add(*terms) if any(map(shape_of, terms)) else self.scalars.add(terms)
-
-    def multiply(self, factors: list[Any]) -> Any:
-        """The product of the entries."""
-        return operators.multiply(*factors) if any(map(shape_of, factors)) else self.scalars.multiply(factors)
-
-    def power(self, base: Any, exponent: Any) -> Any:
-        """The powers of the entries."""
-        if shape_of(base) or shape_of(exponent):
-            return operators.power(base, exponent)
-        return self.scalars.power(base, exponent)
+            terms.append(self.made.negated(part) if sign == "-" else part)
+        return self.made.add(terms)
 
     def _product(self, node: Tree, *parts: Any) -> Any:
         """A chain of products and quotients from the left; the order of what stands left decides what ``*`` is."""
@@ -116,25 +99,20 @@ class Builder:
         for sign, part, operand in zip(node.tokens, parts[1:], node.parts[1:], strict=True):
             other = self.orders[operand]
             if sign in ("/", "./"):
-                value, order = self.multiply([value, self.power(part, S.NegativeOne)]), order or other
+                value, order = self.made.multiply([value, self.made.power(part, S.NegativeOne)]), order or other
             elif sign == "@":
                 value = operators.matmul(value, part)
                 order = MATRIX if len(shape_of(value)) == 2 else COLUMN if shape_of(value) else NUMBER
             elif sign == ".*" or self.shapes.is_numpy or NUMBER in (order, other):
-                value, order = self.multiply([value, part]), order or other
+                value, order = self.made.multiply([value, part]), order or other
             else:
-                value, order = self.times(value, order, part, other), (order & COLUMN) | (other & ~COLUMN)
+                product = functions.outer if order == COLUMN else operators.matmul  # a column is multiplied by a row
+                value, order = product(value, part), (order & COLUMN) | (other & ~COLUMN)
         return value
-
-    def times(self, left: Any, order: int, right: Any, other: int) -> Any:
-        """The product of matrices, columns and rows."""
-        if order == COLUMN:  # by a row
-            return functions.outer(left, right)
-        return operators.matmul(left, right)
 
     def _power(self, node: Tree, base: Any, exponent: Any) -> Any:
         if node.tokens[0] != "^" or self.orders[node] == NUMBER:
-            return self.power(base, exponent)
+            return self.made.power(base, exponent)
         number = whole_number(node.parts[1])
         assert number is not None
         value = base = functions.inv(base) if number < 0 else base
@@ -172,7 +150,7 @@ class Builder:
             return _ENTRYWISE[name](value)
         name = "log" if name == "ln" else name
         if name in COMMON:
-            return self.scalars.function(name, value)
+            return self.made.function(name, value)
         if name == "sqrt":
-            return self.scalars.power(value, S.Half)
-        return self.scalars.bounded(_ENTRYWISE[name](value))
+            return self.made.power(value, S.Half)
+        return self.made.bounded(_ENTRYWISE[name](value))
