@@ -15,7 +15,6 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
@@ -28,6 +27,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives

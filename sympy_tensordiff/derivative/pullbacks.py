@@ -3,6 +3,14 @@
 ``rule(graph, node, cotangent, position)`` is the cotangent of the argument at ``position``:
 ``cotangent * d node / d argument``. Kinks: ``abs'(0) = 0``, ``sign' = floor' = 0``; in `Max` and
 `Min` a number wins the tie, otherwise tied arguments share the derivative equally.
+
+The product of a cotangent and a slope is annihilating: an exact 0 in a cotangent stays 0, whatever it is multiplied by.
+The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the condition does not
+hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Products lift a choice between something and
+0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
+or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `applied` takes it in each of
+them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
+number, so is its slope.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.choices import is_chosen
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -30,6 +39,52 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
     return PULLBACKS[node.op](graph, node, cotangent, position)
+
+
+def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
+    """A rule that is linear in the cotangent, applied to what the cotangent chooses.
+
+    Parameters
+    ----------
+    graph : Graph
+    cotangent : Node
+    rule : callable
+    certain : bool
+        Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
+        entries may count: the guards of several reads choose these.
+    """
+    guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
+    if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
+        return rule(cotangent)
+    return _applied(graph, cotangent, rule)
+
+
+def _is_guarded(node: Node) -> bool:
+    """Whether a node is an addition of guards, or a sum or a product of such."""
+    if node.op in ("mul", "sum"):
+        return any(map(_is_guarded, node.args))
+    return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
+
+
+def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
+    if cotangent is graph.zero or not is_chosen(graph, cotangent):
+        return rule(cotangent)
+    match cotangent.op:
+        case "select":
+            return graph.select(cotangent.args[0], *(_applied(graph, side, rule) for side in cotangent.args[1:]))
+        case "guard":
+            return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
+        case "add":
+            return graph.add([_applied(graph, term, rule) for term in cotangent.args])
+        case "sum":
+            variables, rows, body = graph.open(cotangent)
+            return graph.sum(variables, rows, _applied(graph, body, rule))
+        case "mul":
+            choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
+            others = [factor for factor in cotangent.args if factor is not choice]
+            return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
+    # What an einsum or a table chooses shows in its value only.
+    return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -20,8 +20,8 @@ import sympy
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.derivative.reductions import opened_product, share
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.tables import tabulated
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
@@ -23,6 +22,7 @@ from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.interning import Shape, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.tables import tabulated
 
 ENTRYWISE = BINDERS | {"read", "guard"}

@@ -1,6 +1,6 @@
-"""Applied functions into the graph: known and unknown ones, their unevaluated derivatives, constants.
+"""Applied functions into the graph: known and unknown ones, and their unevaluated derivatives.
 
-Everything is real: a function or a constant that is complex is refused by name.
+Everything is real: a function that is complex is refused by name.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from typing import Any
 import sympy
 from sympy.core.function import UndefinedFunction
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.functions import Partial, formula
+from sympy_tensordiff.graph.index_conditions import on_indices
+from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic.partial_derivatives import orders_of
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 Scope = dict[Any, int]
 """The variables of the bound symbols around an expression."""
 
 IDENTITY = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
 """Functions that a real number is its own value of."""
+
+_EXTREMA = (sympy.Max, sympy.Min, sympy.Abs)
 
 REFUSED: dict[Any, str] = {
     sympy.arg: "write Piecewise((0, x > 0), (pi, x < 0))",
@@ -38,11 +42,18 @@ REFUSED: dict[Any, str] = {
 """Functions without a meaning here, and why or what to write instead."""
 
 
+EXTREMA = 6
+"""A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
+
+PERMUTED = 6
+"""The most indices of a LeviCivita, which has a factor for each two of them."""
+
+
 class Applications(ABC):
-    """The part of the reader that knows functions and constants."""
+    """The part of the reader that knows functions."""
 
     graph: Graph
-    _constants: set[Node]
+    integers: set[Any]
 
     @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
@@ -83,6 +94,30 @@ class Applications(ABC):
         args = yield self._all(expr.args, scope)
         return self.graph.call(expr.func, args)
 
+    def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """What may be an index expression, which is exact; the same function of values where it is none."""
+        if on_indices(expr, self.integers) and _extrema(expr) <= EXTREMA:
+            try:
+                return self.graph.index(self.affine(expr, scope))
+            except IndexExpressionError:
+                pass
+        if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
+            graph, (value, period) = self.graph, (yield self._all(expr.args, scope))
+            periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
+            return graph.add((value, graph.neg(graph.mul((period, periods)))))
+        node: Node = yield self._function(expr, scope)
+        return node
+
+    def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
+        if len(expr.args) > PERMUTED or not all(on_indices(arg, self.integers) for arg in expr.args):
+            raise UnsupportedError(
+                f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
+                "values as a TensorSymbol"
+            )
+        node: Node = yield self._visit(expr.doit(), scope)
+        return node
+
     def _derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A derivative that SymPy leaves as it is."""
         known = orders_of(expr)
@@ -109,21 +144,6 @@ class Applications(ABC):
                 values[graph.scalar(dummy)] = yield self._visit(point, scope)
         return replace(graph, graph.substitute(body, forms), values)
 
-    # -------------------------------------------------------------- constants
-
-    def _checked(self, expr: Any, node: Node) -> Node:
-        """``node`` of ``expr``, refused where it is a constant that is not a real number."""
-        if node.op in ("const", "scalar"):
-            if node.op == "const" or not isinstance(node.data, sympy.Symbol):
-                self._constants.add(node)
-        elif node.op in ("add", "mul", "pow", "call") and all(arg in self._constants for arg in node.args):
-            if node.op == "call" and not _is_known(node.data):
-                return node
-            if node.op in ("pow", "call") and not _is_real_number(expr):
-                raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
-            self._constants.add(node)
-        return node
-
 
 def refuse_complex(applied: Any) -> None:
     """Raises for a function that has no real values, or none that make sense here."""
@@ -136,14 +156,9 @@ def refuse_complex(applied: Any) -> None:
         raise UnsupportedError(f"the function {applied.func} is not real; tensors and scalars are real")
 
 
-def _is_known(function: Any) -> bool:
-    return not isinstance(function, Partial | UndefinedFunction | str)
-
-
-def _is_real_number(expr: Any) -> bool:
-    if expr.is_real is None:
-        expr = expr.evalf(15)
-    return expr.is_real is not False and expr.is_finite is not False
+def _extrema(expr: Any) -> int:
+    """How many maxima and minima of two an expression is made of."""
+    return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
 
 
 def _integers(variables: Sequence[Any]) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.interning import Shape
+from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.graph.patterns import Label
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Product: TypeAlias = list[tuple[Node, Sequence[int]]]

@@ -16,8 +16,8 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.einsums import tensor_of
+from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow

@@ -7,10 +7,9 @@ from typing import Any
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.graph.einsums import Recognition
-from sympy_tensordiff.graph.interning import no_collection, takes_tensors
+from sympy_tensordiff.graph.interning import Recursion, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.integer.affine import Affine
 

@@ -13,9 +13,9 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write import Writer
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Row

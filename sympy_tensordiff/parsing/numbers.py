@@ -15,8 +15,9 @@ from sympy import Add, Mul, Pow, Rational, S
 
 from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
+from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
+from sympy_tensordiff.symbolic.tensors import as_entry
 from sympy_tensordiff.symbolic.traversal import postorder
 
 LONGEST = 1_000
@@ -168,7 +169,7 @@ class Scalars:
     """Makes the scalars of one expression; deep ones are held by entries."""
 
     def __init__(self) -> None:
-        self.depth = BoundedDepth(DEEPEST)
+        self.depth = BoundedDepth(DEEPEST, as_entry)
         self.numbers = Numbers()
 
     def bounded(self, scalar: Any) -> Any:

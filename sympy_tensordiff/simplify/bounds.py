@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.rewriting import counted

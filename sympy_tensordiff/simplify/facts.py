@@ -43,15 +43,15 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """The facts that the expressions ``roots`` (as the user wrote them) stand for.
+def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = None) -> Rows:
+    """The facts that the expressions ``roots`` (as the user wrote them) stand for; ``positive`` sizes may be known.
 
     Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
     that is a product; every unconditional read lies inside its shape, at the extreme points of the
     ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
     can refuse them.
     """
-    positive = positive_sizes(graph, roots)
+    positive = positive_sizes(graph, roots) if positive is None else positive
     if not positive and not any(root.free for root in roots):
         return ()
     rows = dict.fromkeys(positive)

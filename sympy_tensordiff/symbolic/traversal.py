@@ -22,6 +22,11 @@ def parts(node: Any) -> tuple[Any, ...]:
     return () if isinstance(node, Idx) else node.args
 
 
+def native_parts(node: Any) -> tuple[Any, ...]:
+    """The arguments of a node of SymPy's own; none of a node of this package."""
+    return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
+
+
 def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = arguments) -> list[Any]:
     """All nodes of the expressions; ``below`` gives the parts of a node that are entered.
 

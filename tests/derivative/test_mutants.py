@@ -15,7 +15,7 @@ from exact_checks import contract
 from sympy import Abs, Eq, Max, Min, Mod, Piecewise
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, hessian, indices, jacobian, vjp
-from sympy_tensordiff.derivative import annihilation, pullbacks, sweep
+from sympy_tensordiff.derivative import pullbacks, sweep
 from sympy_tensordiff.graph import nodes, write
 from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, smith, solving, values
 from sympy_tensordiff.integer import rows as conditions
@@ -511,7 +511,7 @@ def reads_left_unguarded(patches):
 
 
 def slopes_multiplied_where_nothing_is_chosen(patches):
-    patches.function(annihilation, "_applied", lambda original, graph, cotangent, rule: rule(cotangent))
+    patches.function(pullbacks, "_applied", lambda original, graph, cotangent, rule: rule(cotangent))
 
 
 def sums_taken_for_nonempty(patches):
