@@ -26,7 +26,7 @@ from sympy_tensordiff import (
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.graph.nodes import reachable
-from sympy_tensordiff.testing.exact import as_scalar
+from sympy_tensordiff.testing.values import as_scalar
 
 DELTAS_IN_TABLES = [  # the tables of cotangents hold deltas, ranges and congruences on their own axes
     ("V26", "W", jacobian, 112),  # 7200 where each entry runs over the whole table

@@ -14,7 +14,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.traversal import named_in
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import assert_equal
 
 i, j, k, n, m, d = td.indices("i j k n m d")
 X, y, A, x = (td.TensorSymbol(*pair) for pair in (("X", (n, d)), ("y", n), ("A", (n, n)), ("x", n)))

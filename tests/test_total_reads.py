@@ -17,8 +17,7 @@ from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative, hvp
 from sympy_tensordiff.simplify import facts
-from sympy_tensordiff.testing.exact import as_scalar, assert_equal
-from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
+from sympy_tensordiff.testing.values import as_scalar, assert_equal, call_arguments, random_values, shape_of, to_double
 
 # Each has relatives for which the same parts of the package run, in less time.
 RELATIVES = {

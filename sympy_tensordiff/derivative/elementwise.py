@@ -15,9 +15,8 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.derivative.pushforward import Pushforward
+from sympy_tensordiff.derivative.pushforward import Pushforward, TensorPushforward
 from sympy_tensordiff.derivative.sweep import Sweep
-from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.graph.entries import written_out

@@ -18,8 +18,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
-from sympy_tensordiff.derivative.reductions import EXTREMA, product_pullback, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps

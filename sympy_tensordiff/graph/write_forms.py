@@ -11,7 +11,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import atoms_in, normalise, quotients_of

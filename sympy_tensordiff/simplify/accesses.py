@@ -25,8 +25,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries, innermost_first, partition_data
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.implication import unimplied
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
 from sympy_tensordiff.integer.values import at_extreme
 from sympy_tensordiff.simplify.facts import positive_sizes

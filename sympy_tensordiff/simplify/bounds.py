@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
 from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data, without_tied_data
 from sympy_tensordiff.integer.extrema import shown
-from sympy_tensordiff.integer.implication import unimplied
-from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied, without_redundant
+from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in, connected, linear, substitute_all
 from sympy_tensordiff.integer.values import (
     ZERO,

@@ -10,10 +10,9 @@ from sympy_tensordiff.graph.interning import Recursion, is_total, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
+from sympy_tensordiff.integer.unfolding import divided_by
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""

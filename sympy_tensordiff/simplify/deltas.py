@@ -13,7 +13,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
 from sympy_tensordiff.integer.solving import residues, solve_equations
 

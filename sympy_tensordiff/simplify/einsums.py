@@ -15,7 +15,7 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
-from sympy_tensordiff.simplify.rewriting import counted
+from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:

@@ -22,10 +22,10 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in, split_clamps
-from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
+from sympy_tensordiff.integer.unfolding import divided_by
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 

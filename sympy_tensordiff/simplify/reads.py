@@ -20,10 +20,9 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.implication import unimplied
-from sympy_tensordiff.integer.multiples import multiplied
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
+from sympy_tensordiff.integer.unfolding import multiplied
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation

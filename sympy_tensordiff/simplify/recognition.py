@@ -16,14 +16,16 @@ from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
     Product,
+    Uses,
     build,
     cancelled,
+    counted,
     inner_parts,
     may_cancel,
     product_of,
+    rewritten,
     summed_axes,
 )
-from sympy_tensordiff.simplify.rewriting import Uses, counted, rewritten
 from sympy_tensordiff.simplify.signs import with_signs
 
 LEVELS = 4

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.polyhedron import is_empty
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import slope, times
 from sympy_tensordiff.integer.rows import Rows, substitute_all
 

@@ -14,7 +14,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.polyhedron import implied, maximum, minimum
+from sympy_tensordiff.integer.implication import implied, maximum, minimum
 from sympy_tensordiff.integer.rows import shape_rows, substitute_all
 
 ANY = (-2, 3)

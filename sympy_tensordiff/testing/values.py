@@ -1,4 +1,4 @@
-"""Random inputs, and the way of the oracle's inputs into a kernel."""
+"""Random inputs, the way of the oracle's inputs into a kernel, and values beside those of the oracle."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import Any, Literal
 import numpy as np
 import sympy
 from numpy.typing import NDArray
-from sympy import Basic, Expr
+from sympy import Basic, Expr, Symbol
 
-from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch
 from sympy_tensordiff.reference import symbols_of, tensors_of
+from sympy_tensordiff.reference.duals import to_float
+from sympy_tensordiff.reference.inputs import is_whole, to_number
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.indices import integers_by_use
+from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.integer_data import data_ranges
 
@@ -169,3 +173,55 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
     arrays = [np.asarray(values[t], np.int64) if t.dtype is int else to_double(values[t]) for t in tensors]
     scalars = [float(values[s]) for s in reals]
     return [*tensors, *reals, *integers], [*arrays, *scalars, *(int(values[s]) for s in integers)]
+
+
+# 30-digit floats on both sides; what is lost is lost in long sums.
+_PRECISE = 1e-20
+# Entries this small may be what is left of larger ones that cancel.
+_TINY = 1e-6
+
+
+def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> None:
+    """Raise `DerivativeMismatch` with the worst entry where two values differ.
+
+    Fractions are compared exactly, everything else relative to the largest entry.
+    """
+    got, expected = np.asarray(got, dtype=object), np.asarray(expected, dtype=object)
+    if got.shape != expected.shape:
+        raise DerivativeMismatch(f"{what}: shape {got.shape}, expected {expected.shape}")
+    scale = max((abs(float(e)) for e in expected.flat), default=0.0)
+    worst, where = 0.0, None
+    for position in np.ndindex(expected.shape):
+        error = _difference(to_number(got[position], what), to_number(expected[position], what), scale, rtol)
+        if error > worst:
+            worst, where = error, position
+    if where is not None:
+        message = f"{what}: entry {where} is {got[where]}, expected {expected[where]}, error {worst:.3g}"
+        raise DerivativeMismatch(message)
+
+
+def _difference(got: Any, expected: Any, scale: float, rtol: float) -> float:
+    """The error of an entry relative to the largest one; 0 where it is within the tolerance."""
+    if got == expected or (got != got and expected != expected):
+        return 0.0
+    distance = abs(float(to_float(got) - to_float(expected)))
+    error = distance / max(scale, _TINY)
+    if isinstance(got, Fraction) and isinstance(expected, Fraction):
+        return error or float("inf")
+    if error != error:
+        return float("inf")
+    return 0.0 if error <= rtol else error
+
+
+def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
+    """The scalar function that contracts an expression with a cotangent, in the notation of the expression."""
+    shape = shape_of(expression)
+    if not shape:
+        return cotangent * expression
+    if is_whole(expression):
+        labels = "abcdefgh"[: len(shape)]
+        product: Expr = EinsumProduct(f"{labels},{labels}->", cotangent, expression)
+        return product
+    axes = [Symbol(f"axis{n}", integer=True) for n in range(len(shape))]
+    limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
+    return IndexedSum(cotangent[tuple(axes)] * expression[tuple(axes)], *limits)

@@ -25,8 +25,7 @@ from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
-from sympy_tensordiff.testing.values import call_arguments, to_double
+from sympy_tensordiff.testing.values import assert_equal, call_arguments, to_double
 
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
 MOST_POINTS = 400

@@ -14,7 +14,7 @@ from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference.duals import add, multiply
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.testing import assert_equal, call_arguments, random_values, to_double
-from sympy_tensordiff.testing.exact import as_scalar, shape_of
+from sympy_tensordiff.testing.values import as_scalar, shape_of
 
 i, j, k, p = td.indices("i j k p")
 x, y = td.TensorSymbol("x", 5), td.TensorSymbol("y", 5)

@@ -19,8 +19,15 @@ from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.exact import as_scalar, assert_equal
-from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
+from sympy_tensordiff.testing.values import (
+    as_scalar,
+    assert_equal,
+    call_arguments,
+    concrete_shape,
+    random_values,
+    shape_of,
+    to_double,
+)
 
 from .generate_tensors import random_tensors
 from .languages import RandomFunction

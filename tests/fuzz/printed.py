@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic import (
     tensors,
 )
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import assert_equal
 
 _MODULES = (entrywise_functions, functions, scalar_functions, einsum, matrix_functions, sums, tensors, sympy)
 _OPERATORS: Mapping[type, Callable[..., Any]] = MappingProxyType(

@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import assert_equal
 
 from .count import count
 

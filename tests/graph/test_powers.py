@@ -12,7 +12,7 @@ from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import assert_equal
 
 i, j, N = indices("i j N")
 x, y = TensorSymbol("x", (N,)), TensorSymbol("y", (N,))

@@ -16,8 +16,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.simplify.guards import Joining
-from sympy_tensordiff.testing.exact import assert_equal
-from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
+from sympy_tensordiff.testing.values import assert_equal, call_arguments, random_values, to_double
 
 i, j, k, N, W = indices("i j k N W")
 x, X = TensorSymbol("x", N), TensorSymbol("X", (N, N))

@@ -11,8 +11,7 @@ from sympy_tensordiff import simplify_deltas as simplified
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
-from sympy_tensordiff.testing.values import call_arguments, to_double
+from sympy_tensordiff.testing.values import assert_equal, call_arguments, to_double
 
 a, b, i, j, k, m, p, q, r, K, L, M, N, R = indices("a b i j k m p q r K L M N R")
 x, y, z = TensorSymbol("x", (N,)), TensorSymbol("y", (M,)), TensorSymbol("z", (N,))

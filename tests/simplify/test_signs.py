@@ -10,7 +10,7 @@ from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobi
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import assert_equal
 
 i, j, p, q, N = indices("i j p q N")
 x, y = TensorSymbol("x", (N,)), TensorSymbol("y", (N,))

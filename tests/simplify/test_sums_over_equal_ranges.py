@@ -12,8 +12,7 @@ from sympy_tensordiff import simplify_deltas as simplified
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.exact import assert_equal
-from sympy_tensordiff.testing.values import call_arguments
+from sympy_tensordiff.testing.values import assert_equal, call_arguments
 
 a, b, i, j, k, p, q, K, M, N = indices("a b i j k p q K M N")
 x, y, z = TensorSymbol("x", (N,)), TensorSymbol("y", (N,)), TensorSymbol("z", (N,))

@@ -8,8 +8,7 @@ from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.simplify import pipeline
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.testing.exact import assert_equal
-from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
+from sympy_tensordiff.testing.values import assert_equal, call_arguments, random_values, to_double
 
 i, j, N, M = indices("i j N M")
 x, y, u = TensorSymbol("x", N), TensorSymbol("y", N), TensorSymbol("u", (M, N))

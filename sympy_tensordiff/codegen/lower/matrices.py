@@ -29,7 +29,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
 
 _FACTORS = 5
