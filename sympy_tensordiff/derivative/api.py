@@ -7,9 +7,8 @@ from typing import Any, overload
 
 import sympy
 
-from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
+from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
-from sympy_tensordiff.derivative.results import Derivatives
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError

@@ -26,9 +26,9 @@ from sympy_tensordiff.derivative.pullbacks import CONDITIONS, opened_product, pu
 from sympy_tensordiff.derivative.tensor_pullbacks import softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts
 from sympy_tensordiff.graph.einsums import tensor_of
+from sympy_tensordiff.graph.gathering import Operand
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.tables import tabulated
 

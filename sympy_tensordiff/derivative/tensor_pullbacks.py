@@ -14,8 +14,8 @@ import sympy
 from sympy_tensordiff.derivative.pullbacks import applied, pull
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
-from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.choices import is_chosen
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.tensor_sweep import total
-from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.einsums import written_out
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all

@@ -39,9 +39,9 @@ from functools import partial
 from itertools import groupby
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.gathering import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.graph.patterns import Operand
 from sympy_tensordiff.simplify.factoring import factored
 from sympy_tensordiff.simplify.products import Uses, behind, counted, inner_parts, size
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise

@@ -13,9 +13,9 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 
 

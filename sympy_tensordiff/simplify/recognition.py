@@ -11,8 +11,8 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
     Product,

@@ -12,7 +12,7 @@ from sympy.core.function import FunctionClass
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.symbolic.broadcast import aligned
+from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import (
     TensorFunction,
     apply_to,
