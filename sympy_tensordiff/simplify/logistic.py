@@ -41,8 +41,8 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     graph : Graph
     roots : sequence of Node
     numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written: `recognition` has
-        rules of its own for whole tensors, and some forms of logarithms are none for readers.
+        Whether the roots are computed as they are. If not, they are differentiated and written: some forms of
+        logarithms are none for readers.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work.form)
@@ -75,8 +75,6 @@ class _Logistic:
         """A node, whose arguments are in their final form."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
-        if node.whole and not self.numbers:
-            return node
         match node.op:
             case "pow":
                 return self.power(node, *node.args)
@@ -107,7 +105,8 @@ class _Logistic:
                 base, times = self.raised(factor)
                 if times:
                     others = [other for other in factors if other is not factor]
-                    product = graph.mul((*others, graph.pow(base, graph.const(times - 1))))
+                    left = [graph.pow(base, graph.const(times - 1))] if times > 1 else []  # of a tensor, base**0 is one
+                    product = graph.mul((*others, *left))
                     whole = graph.scale(-coefficient, product)
                     if whole in terms:
                         joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))

@@ -1,4 +1,4 @@
-"""What one node is by another name: log-sum-exp, softmax, sigmoid, softplus, and symmetric products."""
+"""What one node is by another name: log-sum-exp, softmax, views of functions, and symmetric products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -45,7 +44,7 @@ Rule = Callable[[Graph, Node, Facts], Node | None]
 def recognise(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
 ) -> list[Node]:
-    """``roots`` with log-sum-exp, softmax, sigmoid and softplus by their names.
+    """``roots`` with log-sum-exp and softmax by their names, and what holds of one node.
 
     What is differentiated is better recognised before: the derivatives are short, and finite where
     an exponential overflows.
@@ -87,58 +86,6 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(sum(exp(u))) = lse(u)"""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
-
-
-def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """log(1 + exp(u)) = softplus(u)"""
-    argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
-    return None if argument is None else graph.call(softplus, (argument,))
-
-
-def one_plus_exp(graph: Graph, node: Node) -> Node | None:
-    """The ``u`` of ``1 + exp(u)``."""
-    if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
-        return None
-    other = node.args[1] if node.args[0] is graph.one else node.args[0]
-    return other.args[0] if other.op == "call" and other.data is sympy.exp else None
-
-
-def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """log(sigmoid(u)) = -softplus(-u),  log(1 - sigmoid(u)) = -softplus(u)"""
-    if node.data is not sympy.log:
-        return None
-    argument, sign = node.args[0], -1
-    if argument.op == "add":
-        argument, sign = one_minus(graph, argument) or argument, 1
-    if argument.op != "call" or argument.data is not sigmoid:
-        return None
-    return graph.scale(-1, graph.call(softplus, (graph.scale(sign, argument.args[0]),)))
-
-
-def one_minus(graph: Graph, node: Node) -> Node | None:
-    """The ``u`` of ``1 - u``."""
-    if len(node.args) != 2 or graph.one not in node.args:
-        return None
-    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
-    return value if factor == -1 else None
-
-
-def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(1 + exp(u))**-n = sigmoid(-u)**n"""
-    argument = one_plus_exp(graph, node.args[0])
-    power = _integer(node.args[1])
-    if argument is None or power >= 0:
-        return None
-    return graph.pow(graph.call(sigmoid, (graph.scale(-1, argument),)), graph.const(-power))
-
-
-def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
-    value = one_minus(graph, node)
-    if value is None or value.op != "call" or value.data is not sigmoid:
-        return None
-    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
-    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -381,9 +328,9 @@ def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
-    "pow": (_sigmoid, _power, _outside),
-    "add": (_complement, _scalar_inside, _collected, _content),
+    "call": (_logsumexp, _outside),
+    "pow": (_power, _outside),
+    "add": (_scalar_inside, _collected, _content),
     "mul": (_cancelled,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }

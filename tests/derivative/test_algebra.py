@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.factoring import Keys
+from sympy_tensordiff.simplify.logistic import without_overflow
 
 
 def size(*roots):
@@ -191,9 +192,9 @@ RULES = {
         lambda f: f.add(f.neg(f.call(sigmoid, f.x)), 1),
         lambda f: f.call(sigmoid, f.neg(f.x)),
     ),
-    "s (1 - s) stays": (
+    "s (1 - s)": (
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
-        lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
+        lambda f: f.mul(f.call(sigmoid, f.x), f.call(sigmoid, f.neg(f.x))),
     ),
     "1 - sigmoid beside sigmoid of -x": (
         lambda f: f.mul(*(f.call(sigmoid, u) for u in (f.x, f.neg(f.x))), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
@@ -214,10 +215,6 @@ RULES = {
     "1 - tanh**2 stays": (
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
-    ),
-    "exp(x) exp(-x)": (
-        lambda f: f.ein("i,i,j->ij", f.exp(f.x), f.exp(f.neg(f.x)), f.y),
-        lambda f: f.ein("i,j->ij", f.pow(f.x, 0), f.y),
     ),
     "1/exp(x)": (lambda f: f.pow(f.exp(f.x), -1), lambda f: f.exp(f.neg(f.x))),
     "sqrt(x)**2": (lambda f: f.pow(f.pow(f.x, F(1, 2)), 2), lambda f: f.x),
@@ -400,7 +397,8 @@ RULES = {
 def test_rules(name):
     written, expected = RULES[name]
     forms = Forms()
-    assert simplify(forms.graph, [written(forms)]) == [expected(forms)]
+    differentiated = without_overflow(forms.graph, [written(forms)], numbers=False)
+    assert simplify(forms.graph, differentiated) == [expected(forms)]
 
 
 def test_chains_of_products_are_cut():
