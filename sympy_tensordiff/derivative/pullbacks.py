@@ -22,6 +22,12 @@ of products: the innermost factor has around it the rest of the product that it 
 around it, and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a
 derivative of a derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is
 ``1/b(k)``, which neither overflows nor costs a product.
+
+A slope may be infinite at a point where what it is multiplied by is an exact 0, which wins. ``sqrt(S)`` of a sum of
+squares ``S`` has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is
+0, and so are those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope
+whose base is *flat*: the derivative of the base is 0 wherever the base is. What is never 0, as ``1 + S``, needs no
+choice; and what is not flat, as ``x[i]``, has roots with an infinite derivative.
 """
 
 from __future__ import annotations
@@ -33,7 +39,6 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import Cbrt
 
-from sympy_tensordiff.derivative.kinks import zero_at_kinks
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
@@ -41,6 +46,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
 from sympy_tensordiff.simplify.choices import cases_of, is_chosen
+from sympy_tensordiff.simplify.kinds import kind_of
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -334,3 +340,37 @@ def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, le
     own = substitute_all(partition(rows, free)[1], new_names)
     beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
     return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))
+
+
+# ---------------------------------------------------------------- kinks
+
+
+def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
+    """The slope of a function, 0 where a root in it, or the function where it divides by itself, is flat and 0."""
+    for factor in graph.factors(slope):
+        if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
+            slope = zero_at_kink(graph, factor.args[0], slope)
+    return slope
+
+
+def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
+    """A slope, 0 where the base is 0 if the base is flat and has its least value there.
+
+    What changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
+    """
+    kind = kind_of(graph, base)
+    if kind.sign != 0 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
+        return slope
+    while base.op == "call" and base.data in (sympy.Abs, Cbrt):
+        base = base.args[0]
+    return graph.select(graph.compare("ne", base, graph.zero), slope, graph.zero)
+
+
+def _is_never_zero(factor: Node) -> bool:
+    """Whether a factor is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
+    return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
+
+
+def _is_pole(exponent: Node) -> bool:
+    """Whether a power may be infinite at base 0, and is the slope of one that is not."""
+    return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

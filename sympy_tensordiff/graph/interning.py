@@ -83,6 +83,7 @@ class Table:
         self.below: dict[str, Affine] = {}
         self.symmetric: dict[Node, bool] = {}
         self.positive: set[Node] = set()
+        self.signs: dict[Node, Any] = {}
         self.granted: dict[Row, None] = {}
         self.kinds: set[str] = set()
         self.zero = self.const(0)

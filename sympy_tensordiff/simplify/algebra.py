@@ -6,6 +6,7 @@ result is the same after another time, and for operands and terms in another ord
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
 - ``log(sum(exp(u)))`` over axes is ``lse(u)``; `logistic` has the other forms of exponentials
+- ``1 - sigmoid(u)`` is ``sigmoid(-u)``, unless only ``sigmoid(u)`` is there: ``s (1 - s)`` stays
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
 - the diagonal of a function of repeated tensors is the function of what is repeated

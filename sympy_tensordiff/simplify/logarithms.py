@@ -28,9 +28,7 @@ import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-
-POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
-"""Functions that are greater than 0 for all real numbers."""
+from sympy_tensordiff.simplify.kinds import kind_of
 
 _WIDE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
 """Functions whose logarithms are moderate where they themselves are not."""
@@ -55,7 +53,6 @@ class Logarithms:
     def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
         self.numbers = numbers
-        self.signs: dict[Node, int] = {}
         self.wide: dict[Node, bool] = {}
 
     # -------------------------------------------------------------- laws
@@ -178,41 +175,7 @@ class Logarithms:
 
     def sign(self, node: Node) -> int:
         """2 for what is greater than 0, 1 for what is not less, 0 where nothing is known."""
-        for part in reachable(node) if node not in self.signs else ():
-            if part not in self.signs:
-                self.signs[part] = self._sign(part, [self.signs[arg] for arg in part.args])
-        return self.signs[node]
-
-    def _sign(self, node: Node, signs: Sequence[int]) -> int:
-        match node.op:
-            case "const":
-                return 2 if node.data > 0 else 1 if node.data == 0 else 0
-            case "scalar":
-                return 2 if node.data.is_positive else 1 if node.data.is_nonnegative else 0
-            case "call" if node.data in (sympy.Max, sympy.Abs):
-                return max(1 if node.data is sympy.Abs else 0, *signs)
-            case "call":
-                return 2 if node.data in POSITIVE else 0
-            case "mul" | "prod" | "comprehension" | "read":
-                return min(signs)
-            case "ein" if node.data.coefficient > 0:
-                # Over an axis of no entries, a sum is 0.
-                return min([*signs, *([] if self.graph.factors(node) != (node,) else [1])])
-            case "add":
-                return max(signs) if min(signs) else 0
-            case "sum" | "guard":
-                return min(signs[0], 1)
-            case "select":
-                return min(signs[1:])
-            case "pow":
-                return self._sign_of_power(node, signs[0])
-        return 0
-
-    def _sign_of_power(self, node: Node, base: int) -> int:
-        exponent = node.args[1]
-        is_even = exponent.op == "const" and exponent.data % 2 == 0
-        is_root = exponent.op == "const" and Fraction(exponent.data).denominator > 1
-        return base if base == 2 else int(base == 1 or is_even or is_root)
+        return kind_of(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
         """Whether a node may be huge or tiny although what it is made of is moderate."""

@@ -105,8 +105,7 @@ class _Logistic:
                 base, times = self.raised(factor)
                 if times:
                     others = [other for other in factors if other is not factor]
-                    left = [graph.pow(base, graph.const(times - 1))] if times > 1 else []  # of a tensor, base**0 is one
-                    product = graph.mul((*others, *left))
+                    product = graph.mul((*others, graph.pow(base, graph.const(times - 1))))
                     whole = graph.scale(-coefficient, product)
                     if whole in terms:
                         joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))

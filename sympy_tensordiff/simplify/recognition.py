@@ -10,6 +10,7 @@ from typing import NamedTuple
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -86,6 +87,23 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(sum(exp(u))) = lse(u)"""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
+
+
+def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    value = _one_minus(graph, node)
+    if value is None or value.op != "call" or value.data is not sigmoid:
+        return None
+    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
+
+
+def _one_minus(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 - u``."""
+    if len(node.args) != 2 or graph.one not in node.args:
+        return None
+    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
+    return value if factor == -1 else None
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -330,7 +348,7 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _outside),
-    "add": (_scalar_inside, _collected, _content),
+    "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
