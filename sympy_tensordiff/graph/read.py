@@ -12,11 +12,11 @@ import sympy
 from sympy.core.function import UndefinedFunction
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.graph.applications import Scope
+from sympy_tensordiff.graph.applications import TENSOR_METHODS, Scope
+from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
@@ -34,7 +34,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 
-class Reader(Tensors):
+class Reader(Conditions):
     """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges.
 
     With ``names``, a named expression is a leaf; it is what it stands for otherwise.
