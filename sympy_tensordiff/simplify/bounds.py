@@ -41,10 +41,9 @@ from sympy_tensordiff.integer.values import (
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.deltas import CASES_LIMIT, guarded, summation, systems_by_remainders
 from sympy_tensordiff.simplify.guards import Joining, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
-from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
