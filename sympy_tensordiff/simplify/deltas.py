@@ -6,7 +6,7 @@ expresses are cases that do not overlap.
 
 Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
 of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index
-with the number ``c`` is ``i = (p + n*t)/c`` where that is an integer. Where ``n mod c`` is known to be ``r`` this is the
+with the number ``c`` is ``i = (p + n*t)/c`` where that is an integer. Where ``n mod c`` is known to be ``r`` this is a
 congruence ``p + r*t == 0 mod c``, which is linear, so `systems_by_remainders` has one system for each remainder.
 """
 
