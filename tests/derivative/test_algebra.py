@@ -197,6 +197,14 @@ RULES = {
         lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.neg(f.call(softplus, f.x)),
     ),
+    "log(2 - sigmoid) stays": (
+        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
+        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
+    ),
+    "log(1 + sigmoid) stays": (
+        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
+        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
+    ),
     "softplus of a transposed matrix": (
         lambda f: f.call(sympy.log, f.add(f.exp(f.ein("ij->ji", f.A)), 1)),
         lambda f: f.ein("ij->ji", f.call(softplus, f.A)),
