@@ -21,7 +21,7 @@ from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests
 from sympy_tensordiff.integer import rows as conditions
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, choices, facts, pipeline
+from sympy_tensordiff.simplify import bounds, choices, pipeline
 from sympy_tensordiff.symbolic import binders
 
 i, j, k, l, p, q = indices("i j k l p q")
@@ -515,7 +515,7 @@ def slopes_multiplied_where_nothing_is_chosen(patches):
 
 
 def sums_taken_for_nonempty(patches):
-    patches.function(facts, "_nonempty", lambda original, rows, variables, known: True)
+    patches.function(values, "is_nonempty", lambda original, rows, variables, known: True)
 
 
 MUTANTS = [
