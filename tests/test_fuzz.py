@@ -14,7 +14,7 @@ from fuzz.__main__ import main
 
 from sympy_tensordiff import TensorComprehension
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
-from sympy_tensordiff.integer import polyhedron
+from sympy_tensordiff.integer import implication, nests
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
 
@@ -65,7 +65,7 @@ def test_indices_times_sizes_are_not_projected():
 
 def forgetful(rows, variables, facts=()):
     """Loops whose outermost bound is one too large."""
-    nest, rest = polyhedron.bounds(rows, variables, facts)
+    nest, rest = nests.bounds(rows, variables, facts)
     head = nest[:1]
     return tuple(b._replace(highs=tuple((f + 1, d) for f, d in b.highs)) for b in head) + nest[1:], rest
 
@@ -89,8 +89,8 @@ PLANTED = {
     "find_point": lambda rows, variables: None,
     "remove_redundant": lambda rows, facts=(): tuple(rows[1:]),
     "implied": lambda row, rows: True,
-    "minimum": lambda form, rows: polyhedron.maximum(form, rows),
-    "maximum": lambda form, rows: polyhedron.minimum(form, rows),
+    "minimum": lambda form, rows: implication.maximum(form, rows),
+    "maximum": lambda form, rows: implication.minimum(form, rows),
 }
 
 

@@ -6,14 +6,17 @@ All imports are read from the source with `ast`, those inside functions and unde
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from every import every
 
 import sympy_tensordiff as td
+from sympy_tensordiff.integer.system import system
 
 pytestmark = pytest.mark.quick
 
@@ -224,3 +227,34 @@ def test_public_names_are_documented() -> None:
 @every("module", [m for m, path in SOURCES.items() if path.stat().st_size])
 def test_modules_open_with_a_docstring(module: str) -> None:
     assert ast.get_docstring(parse(module)), f"{module} has no docstring"
+
+
+def test_one_convolution_stays_in_few_files() -> None:
+    """The files that the derivative of a convolution enters, and how often it changes the room."""
+    i, k, n = td.indices("i k n")
+    x, w, dy = td.TensorSymbol("x", 2 * n + 1), td.TensorSymbol("w", 3), td.TensorSymbol("dy", n)
+    files: set[str] = set()
+    rooms: list[str] = []
+
+    def derive() -> object:
+        y = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * w[k], (k, 0, 2)), (i, n))
+        return td.vjp(y, x, dy)
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and ROOT in path.parents:
+            files.add(str(path.relative_to(ROOT)))
+            room = path.relative_to(ROOT).parts[0]
+            if room not in rooms[-1:]:
+                rooms.append(room)
+
+    derive()  # what is remembered of an expression is the same in every order of the tests
+    system.cache_clear()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        derive()
+    finally:
+        sys.setprofile(before)
+    assert len(files) <= 40, sorted(files)
+    assert len(rooms) <= 390

@@ -30,7 +30,7 @@ from sympy_tensordiff.errors import (
     VerificationError,
 )
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.polyhedron import bounds
+from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.testing import differences, random_values

@@ -96,7 +96,7 @@ def build_program(
     check_complete(graph, nodes, names, arrays)
     known_sizes = size_variables([*reader.leaves(), *nodes])
     grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
-    check_reads(reader, nodes)
+    check_reads(reader, nodes, positive_sizes(graph, [*nodes, *reader.leaves()]))
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
     fixed = {v: Affine.of(at[name]) for v, name in names.items() if at and name in at}
@@ -223,11 +223,11 @@ def assemble(
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
     expected = hints if library and temporaries else None
-    facts = input_facts(graph, [*entries, *tensors])
+    known = positive_sizes(graph, [*entries, *tensors])
+    facts = input_facts(graph, [*entries, *tensors], known)
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own, hints=expected)
     program = Program(arguments, (), (), (), structure=structure, copies=temporaries)
     labels = {a.name: a.label for a in arguments}
-    known = positive_sizes(graph, [*entries, *tensors])
     checks, data_checks, searches = checks_of_reads(graph, entries, Names(lowering.names, arrays, labels), known)
     if search:
         results, data_checks = [], ()

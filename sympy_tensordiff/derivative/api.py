@@ -7,14 +7,12 @@ from typing import Any, overload
 
 import sympy
 
-from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
+from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
-from sympy_tensordiff.derivative.results import Derivatives
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
-from sympy_tensordiff.graph.to_einsum import to_einsum
-from sympy_tensordiff.graph.to_native import to_native
+from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.hooks import (

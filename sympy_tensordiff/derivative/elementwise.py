@@ -9,34 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from fractions import Fraction
+from html import escape
 from itertools import chain, islice
 from itertools import count as count_up
 from typing import Any
 
 import sympy
 
-from sympy_tensordiff.derivative.annihilation import unconditional
-from sympy_tensordiff.derivative.pushforward import Pushforward
+from sympy_tensordiff.derivative.pushforward import Pushforward, TensorPushforward
 from sympy_tensordiff.derivative.sweep import Sweep
-from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.einsums import written_out
 from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node as Base
+from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import names_in
-from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
+from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
@@ -296,3 +297,26 @@ def check_shape(tensor: Any, like: Any, what: str) -> None:
     got, wanted = getattr(tensor, "shape", ()), getattr(like, "shape", ())
     if len(got) != len(wanted) or any(sympy.expand(a - b) != 0 for a, b in zip(got, wanted, strict=True)):
         raise ShapeError(f"{what} has shape {tuple(got)}, but {tuple(wanted)} is needed: the shape of {like}")
+
+
+class Derivatives(tuple[Any, ...]):
+    """A tuple of derivatives, which Jupyter shows as formulas one below the other."""
+
+    __slots__ = ()
+
+    @property
+    def flat(self) -> list[Any]:
+        """The derivatives, those of the rows of a Hessian one after the other."""
+        return [part for row in self for part in (row if isinstance(row, Derivatives) else (row,))]
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {hooks.formula(self.flat)}$"
+
+    def _repr_html_(self) -> str:
+        """A table, in which the blocks of a Hessian have rows and columns; with named parts, whose meaning follows."""
+        rows = (row if isinstance(row, Derivatives) else (row,) for row in self)
+        table = [[hooks.formula([part]) for part in row] for row in rows]
+        if named_in(self.flat):
+            table = [[hooks.formula(self.flat)]]
+        cells = ("".join(f"<td>$\\displaystyle {escape(part)}$</td>" for part in row) for row in table)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"

@@ -10,7 +10,7 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import Node, counted
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.hooks import register_simplification
@@ -18,7 +18,6 @@ from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.symbolic.variables import counted
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

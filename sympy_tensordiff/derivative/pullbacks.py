@@ -3,23 +3,50 @@
 ``rule(graph, node, cotangent, position)`` is the cotangent of the argument at ``position``:
 ``cotangent * d node / d argument``. Kinks: ``abs'(0) = 0``, ``sign' = floor' = 0``; in `Max` and
 `Min` a number wins the tie, otherwise tied arguments share the derivative equally.
+
+The product of a cotangent and a slope is annihilating: an exact 0 in a cotangent stays 0, whatever it is multiplied by.
+The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the condition does not
+hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Products lift a choice between something and
+0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
+or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `applied` takes it in each of
+them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
+number, so is its slope.
+
+Tied values share the derivative of an extremum over a range equally: with ``M = max_k b(k)``, the derivative with
+respect to ``b(k)`` is ``[b(k) == M] / Sum_k [b(k) == M]``. Conditions on values have no derivative, so the weights are
+constants for the next order, and nothing new has to be differentiated.
+
+Of a product over a range each factor in turn is left out, and nothing is divided: ``D prod_k b(k) / d b(k)`` is
+``prod_{l<k} b(l) * prod_{l>k} b(l)``, which is exact where factors are 0. A product over several indices is a product
+of products: the innermost factor has around it the rest of the product that it stands in, that has the rest of the one
+around it, and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a
+derivative of a derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is
+``1/b(k)``, which neither overflows nor costs a product.
+
+A slope may be infinite at a point where what it is multiplied by is an exact 0, which wins. ``sqrt(S)`` of a sum of
+squares ``S`` has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is
+0, and so are those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope
+whose base is *flat*: the derivative of the base is 0 wherever the base is. What is never 0, as ``1 + S``, needs no
+choice; and what is not flat, as ``x[i]``, has roots with an infinite derivative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import sympy
 from sympy.codegen.cfunctions import Cbrt
 
-from sympy_tensordiff.derivative.kinks import zero_at_kinks
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
+from sympy_tensordiff.simplify.choices import cases_of, is_chosen
+from sympy_tensordiff.simplify.kinds import kind_of
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -30,6 +57,52 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
     return PULLBACKS[node.op](graph, node, cotangent, position)
+
+
+def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
+    """A rule that is linear in the cotangent, applied to what the cotangent chooses.
+
+    Parameters
+    ----------
+    graph : Graph
+    cotangent : Node
+    rule : callable
+    certain : bool
+        Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
+        entries may count: the guards of several reads choose these.
+    """
+    guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
+    if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
+        return rule(cotangent)
+    return _applied(graph, cotangent, rule)
+
+
+def _is_guarded(node: Node) -> bool:
+    """Whether a node is an addition of guards, or a sum or a product of such."""
+    if node.op in ("mul", "sum"):
+        return any(map(_is_guarded, node.args))
+    return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
+
+
+def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
+    if cotangent is graph.zero or not is_chosen(graph, cotangent):
+        return rule(cotangent)
+    match cotangent.op:
+        case "select":
+            return graph.select(cotangent.args[0], *(_applied(graph, side, rule) for side in cotangent.args[1:]))
+        case "guard":
+            return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
+        case "add":
+            return graph.add([_applied(graph, term, rule) for term in cotangent.args])
+        case "sum":
+            variables, rows, body = graph.open(cotangent)
+            return graph.sum(variables, rows, _applied(graph, body, rule))
+        case "mul":
+            choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
+            others = [factor for factor in cotangent.args if factor is not choice]
+            return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
+    # What an einsum or a table chooses shows in its value only.
+    return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
@@ -205,3 +278,99 @@ FUNCTIONS: dict[Any, Rule] = {
     sympy.frac: _add,
     Cbrt: _cube_root,
 }
+
+
+EXTREMA = frozenset({"max", "min"})
+
+
+def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
+    """What one value of the range, ``body``, gets of the cotangent of a greatest or least value."""
+    if cotangent is graph.zero:
+        return cotangent
+    variables, rows, other = graph.open(node)
+    count = graph.sum(variables, rows, _where_equal(graph, other, node, graph.one))
+    return _where_equal(graph, body, node, graph.mul((cotangent, graph.pow(count, graph.const(-1)))))
+
+
+def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
+    """``result`` where a value is that of a node, 0 elsewhere; values that indices choose are compared one by one.
+
+    Where the indices are known, so is which of them it is: a kernel compares what stands in an array of such values.
+    """
+    terms = []
+    for rows, case in cases_of(graph, value):
+        equal = graph.compare("eq", case, node)
+        terms.append(graph.guard(rows, graph.select(equal, result, graph.zero)))
+    return graph.add(terms)
+
+
+def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """The indices of a product, their ranges, the factor at them, and the cotangent of that."""
+    terms = cotangent.args if cotangent.op == "add" else (cotangent,)
+    if all(_is_divided(graph, node, term) for term in terms):
+        variables, rows, body = graph.open(node)
+        slope = graph.mul((node, graph.pow(body, graph.const(-1))))
+        return variables, rows, body, graph.add([graph.mul((term, slope)) for term in terms])
+    variables, rows, body, others = opened_product(graph, node)
+    return variables, rows, body, graph.mul((cotangent, others))
+
+
+def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
+    """Whether a term is divided by a node, or by a higher power of it."""
+    factors = graph.factors(term.args[0] if term.op == "guard" else term)
+    powers = [factor.args[1] for factor in factors if factor.op == "pow" and factor.args[0] is node]
+    return any(power.op == "const" and power.data <= -1 for power in powers)
+
+
+def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """The indices of a product, their ranges, the factor at them, and the product of all other factors."""
+    variables, rows, body = graph.open(node)
+    parts = []
+    for level in range(len(variables)):
+        for sign in (-1, 1):
+            parts.append(_one_side(graph, variables, rows, body, level, sign))
+    return variables, rows, body, graph.mul(parts)
+
+
+def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
+    """The factors that share the first ``level`` indices and lie before (sign -1) or behind in the next one."""
+    free = variables[level:]
+    new = [graph.fresh(graph.names[v]) for v in free]
+    new_names = renaming(free, new)
+    own = substitute_all(partition(rows, free)[1], new_names)
+    beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
+    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))
+
+
+# ---------------------------------------------------------------- kinks
+
+
+def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
+    """The slope of a function, 0 where a root in it, or the function where it divides by itself, is flat and 0."""
+    for factor in graph.factors(slope):
+        if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
+            slope = zero_at_kink(graph, factor.args[0], slope)
+    return slope
+
+
+def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
+    """A slope, 0 where the base is 0 if the base is flat and has its least value there.
+
+    What changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
+    """
+    kind = kind_of(graph, base)
+    if kind.sign != 0 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
+        return slope
+    while base.op == "call" and base.data in (sympy.Abs, Cbrt):
+        base = base.args[0]
+    return graph.select(graph.compare("ne", base, graph.zero), slope, graph.zero)
+
+
+def _is_never_zero(factor: Node) -> bool:
+    """Whether a factor is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
+    return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
+
+
+def _is_pole(exponent: Node) -> bool:
+    """Whether a power may be infinite at base 0, and is the slope of one that is not."""
+    return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -18,16 +18,14 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.annihilation import applied, may_be_infinite, unconditional
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
-from sympy_tensordiff.derivative.reductions import EXTREMA, product_pullback, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
 from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
-from sympy_tensordiff.simplify.choices import is_chosen
+from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite, unconditional
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
 
@@ -237,9 +235,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     ) -> Node:
         """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
-        used = cotangent.free | atoms_in((*read, *rows))
-        dropped = self._ordered(used - keep)
-        if not atoms_in(read).isdisjoint(dropped):
+        own, around = atoms_in(read), atoms_in(rows)
+        dropped = self._ordered(cotangent.free.union(own, around) - keep)
+        if not own.isdisjoint(dropped):
             # What has been read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
             cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
-from sympy_tensordiff.derivative.annihilation import applied, contraction
-from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.derivative.pullbacks import applied, pull
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label, Labels, Operand
+from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.choices import is_chosen
 
 Contribution = tuple[Node, Node]
 """An operand and what is added to its cotangent."""
@@ -213,3 +214,76 @@ def _on_diagonal(graph: Graph, cotangent: Node, prefix: int) -> Diagonal | None:
     sizes: dict[Label, Affine] = dict(enumerate(extents))
     operands: list[Operand] = list(zip(cotangent.args, inputs, strict=True))
     return graph.ein(coefficient, operands, last, sizes), first, last, sizes
+
+
+def contraction(
+    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
+) -> Node:
+    """The annihilating product of a cotangent of whole tensors and factors, with the labels of ``output``.
+
+    Parameters
+    ----------
+    graph : Graph
+    cotangent : (Node, labels)
+    factors : sequence of (Node, labels)
+        What is multiplied where the node that they come from is used.
+    output : sequence of labels
+    extents : mapping
+        The extents of the labels of the output.
+    """
+    if all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
+        return graph.ein(1, [cotangent, *factors], output, extents)
+    chosen = _in_choice(graph, cotangent, factors)
+    if chosen is not None:
+        return graph.ein(1, chosen, output, extents)
+    operands = [cotangent, *factors]
+    sizes = {label: size for part, labels in operands for label, size in zip(labels, part.shape, strict=True)}
+    variables = {label: graph.fresh(f"i{n}") for n, label in enumerate(sizes)}
+    value, *slopes = (
+        graph.read(part, [Affine.variable(variables[label]) for label in labels]) for part, labels in operands
+    )
+    nonzero = graph.compare("ne", value, graph.zero)
+    product = graph.select(nonzero, graph.mul((value, *slopes)), graph.zero)
+    axes, summed = [label for label in sizes if label in output], [label for label in sizes if label not in output]
+    if summed:
+        over = [variables[label] for label in summed]
+        product = graph.sum(over, ranges(over, [sizes[label] for label in summed]), product)
+    shape = tuple(sizes[label] for label in axes)
+    found = (
+        tensor_of(graph, [variables[label] for label in axes], shape, product) if axes else scalar_of(graph, product)
+    )
+    return graph.ein(1, [(found, axes)], output, extents)
+
+
+def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
+    """The operands of the product, with the factors inside of a choice that has all of their axes; None without one."""
+    node, labels = cotangent
+    parts = [cotangent]
+    if node.op == "ein" and len(set(node.data.output)) == len(labels):
+        names: dict[int, Label] = dict(zip(node.data.output, labels, strict=True))
+        parts = [(graph.const(node.data.coefficient), ())]
+        for arg, inner in zip(node.args, node.data.inputs, strict=True):
+            parts.append((arg, tuple(names.setdefault(label, (node.id, label)) for label in inner)))
+    moved = [factor for factor in factors if not factor[0].total]
+    needed = {label for _, own in moved for label in own}
+    chosen = [part for part in parts if is_chosen(graph, part[0])]
+    for choice, own in chosen:
+        others = [part for part in chosen if part[0] is not choice]
+        inside = needed.union(*(labels for _, labels in others)).issubset(own) and len(set(own)) == len(own)
+        if choice.op == "select" and any(map(graph.is_zero, choice.args[1:])) and inside:
+            rest = [part for part in (*parts, *factors) if part not in (*chosen, *moved)]
+            return [(_with_factors(graph, (choice, own), others, moved), own), *rest]
+    return None
+
+
+def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
+    """A choice whose other side is multiplied by other choices and by the factors that are moved into it."""
+    choice, own = chosen
+    sizes = dict(zip(own, choice.shape, strict=True))
+    sides = []
+    for side in choice.args[1:]:
+        if not graph.is_zero(side):
+            part = graph.ein(1, [(graph.broadcast(side, choice.shape), own), *others], own, sizes)
+            side = contraction(graph, (part, own), moved, own, sizes)
+        sides.append(side)
+    return graph.select(choice.args[0], *sides)

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.einsums import tensor_of
-from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.einsums import entry, tensor_of
 from sympy_tensordiff.graph.interning import Shape, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.tables import tabulated
 
 ENTRYWISE = BINDERS | {"read", "guard"}

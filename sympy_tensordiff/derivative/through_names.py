@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, count
 from typing import Any
 
-from sympy_tensordiff.derivative.annihilation import may_be_infinite
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.tensor_sweep import total
-from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.einsums import written_out
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.simplify.choices import is_chosen
+from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
 from sympy_tensordiff.symbolic.named import NamedTensor, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 

@@ -1,29 +1,50 @@
-"""Applied functions into the graph: known and unknown ones, their unevaluated derivatives, constants.
+"""Applied functions into the graph, known and unknown ones, their unevaluated derivatives, and operations on tensors.
 
-Everything is real: a function or a constant that is complex is refused by name.
+Everything is real: a function that is complex is refused by name.
+
+The nodes of whole tensors are closed. A tensor that depends on an index around it, such as the product of a batch's
+matrices inside of a comprehension over the batch, is read entry by entry instead; an inverse or a determinant has no
+entries in index notation and is refused there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 from sympy.core.function import UndefinedFunction
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
+from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.functions import Partial, formula
+from sympy_tensordiff.graph.index_conditions import on_indices
+from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
 from sympy_tensordiff.symbolic.partial_derivatives import orders_of
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
+from sympy_tensordiff.symbolic.traversal import nodes_in
+
+Build = Callable[[Graph, Any, Sequence[Node]], Node]
 
 Scope = dict[Any, int]
 """The variables of the bound symbols around an expression."""
 
 IDENTITY = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
 """Functions that a real number is its own value of."""
+
+_EXTREMA = (sympy.Max, sympy.Min, sympy.Abs)
 
 REFUSED: dict[Any, str] = {
     sympy.arg: "write Piecewise((0, x > 0), (pi, x < 0))",
@@ -38,11 +59,20 @@ REFUSED: dict[Any, str] = {
 """Functions without a meaning here, and why or what to write instead."""
 
 
+EXTREMA = 6
+"""A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
+
+PERMUTED = 6
+"""The most indices of a LeviCivita, which has a factor for each two of them."""
+
+
 class Applications(ABC):
-    """The part of the reader that knows functions and constants."""
+    """The part of the reader that knows functions and whole tensors."""
 
     graph: Graph
-    _constants: set[Node]
+    integers: set[Any]
+    ranges: dict[int, Affine]
+    """How many values variables have that begin at 0."""
 
     @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
@@ -83,6 +113,30 @@ class Applications(ABC):
         args = yield self._all(expr.args, scope)
         return self.graph.call(expr.func, args)
 
+    def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """What may be an index expression, which is exact; the same function of values where it is none."""
+        if on_indices(expr, self.integers) and _extrema(expr) <= EXTREMA:
+            try:
+                return self.graph.index(self.affine(expr, scope))
+            except IndexExpressionError:
+                pass
+        if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
+            graph, (value, period) = self.graph, (yield self._all(expr.args, scope))
+            periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
+            return graph.add((value, graph.neg(graph.mul((period, periods)))))
+        node: Node = yield self._function(expr, scope)
+        return node
+
+    def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
+        if len(expr.args) > PERMUTED or not all(on_indices(arg, self.integers) for arg in expr.args):
+            raise UnsupportedError(
+                f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
+                "values as a TensorSymbol"
+            )
+        node: Node = yield self._visit(expr.doit(), scope)
+        return node
+
     def _derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A derivative that SymPy leaves as it is."""
         known = orders_of(expr)
@@ -109,20 +163,56 @@ class Applications(ABC):
                 values[graph.scalar(dummy)] = yield self._visit(point, scope)
         return replace(graph, graph.substitute(body, forms), values)
 
-    # -------------------------------------------------------------- constants
+    # -------------------------------------------------------------- whole tensors
 
-    def _checked(self, expr: Any, node: Node) -> Node:
-        """``node`` of ``expr``, refused where it is a constant that is not a real number."""
-        if node.op in ("const", "scalar"):
-            if node.op == "const" or not isinstance(node.data, sympy.Symbol):
-                self._constants.add(node)
-        elif node.op in ("add", "mul", "pow", "call") and all(arg in self._constants for arg in node.args):
-            if node.op == "call" and not _is_known(node.data):
-                return node
-            if node.op in ("pow", "call") and not _is_real_number(expr):
-                raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
-            self._constants.add(node)
-        return node
+    def _whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """The node of a whole tensor, or of a scalar that is made of such."""
+        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
+        bound = frozenset(scope.values())
+        if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
+            if isinstance(expr, _OF_MATRICES) and all(v in self.ranges for v in operands[0].free & bound):
+                return self._of_all(expr, operands[0], sorted(operands[0].free & bound))
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        return _BUILD[type(expr)](self.graph, expr, operands)
+
+    def _of_all(self, expr: Any, matrix: Node, around: Sequence[int]) -> Node:
+        """A function of a matrix that depends on indices ``around`` it: one entry of that of all such matrices."""
+        graph = self.graph
+        variables, _, body = graph.open(matrix)
+        extents = *(self.ranges[v] for v in around), *matrix.shape
+        whole = _BUILD[type(expr)](graph, expr, [tensor_of(graph, (*around, *variables), extents, body)])
+        axes = [graph.fresh(name) for name in "ijkl"[: len(expr.shape)]]
+        axes += [graph.fresh(f"i{n}") for n in range(4, len(expr.shape))]
+        entry = graph.read(whole, [Affine.variable(v) for v in (*around, *axes)])
+        return graph.comprehension(axes, whole.shape[len(around) :], entry) if axes else entry
+
+    def _applied(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
+        """A function of entries, for all entries at once."""
+        graph = self.graph
+        body = yield self._visit(expr.template.expr, scope)
+        places = [graph.scalar(symbol) for symbol in expr.template.variables]
+        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
+        bound = frozenset(scope.values())
+        if bound and any(not node.free.isdisjoint(bound) for node in (body, *operands)):
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        if body.op == "call" and list(body.args) == places:
+            return graph.call(body.data, operands)
+        shape = next(operand.shape for operand in operands if operand.shape)
+        return graph.broadcast(replace(graph, body, dict(zip(places, operands, strict=True))), shape)
+
+    def _constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
+        """A tensor that is made of its shape and at most a scalar."""
+        if isinstance(expr, DeltaTensor):
+            extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
+            return self.graph.delta(extents)
+        shape = tuple(self.affine(extent, scope) for extent in expr.shape)
+        value = yield self._visit(expr.value, scope)
+        if not value.free.isdisjoint(scope.values()):
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        return self.graph.broadcast(value, shape)
 
 
 def refuse_complex(applied: Any) -> None:
@@ -136,14 +226,9 @@ def refuse_complex(applied: Any) -> None:
         raise UnsupportedError(f"the function {applied.func} is not real; tensors and scalars are real")
 
 
-def _is_known(function: Any) -> bool:
-    return not isinstance(function, Partial | UndefinedFunction | str)
-
-
-def _is_real_number(expr: Any) -> bool:
-    if expr.is_real is None:
-        expr = expr.evalf(15)
-    return expr.is_real is not False and expr.is_finite is not False
+def _extrema(expr: Any) -> int:
+    """How many maxima and minima of two an expression is made of."""
+    return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
 
 
 def _integers(variables: Sequence[Any]) -> bool:
@@ -152,3 +237,53 @@ def _integers(variables: Sequence[Any]) -> bool:
 
 def _assumptions(variable: Any) -> dict[str, bool]:
     return {"integer": True} if isinstance(variable, sympy.Symbol) and variable.is_integer else {"real": True}
+
+
+def _by_entries(expr: Any) -> Any:
+    """A tensor as a comprehension of its entries."""
+    axes = [sympy.Dummy("ijklmnpq"[axis] if axis < 8 else f"i{axis}", integer=True) for axis in range(expr.rank)]
+    entry = expr.write_out(tuple(axes))
+    if entry is None:
+        raise UnsupportedError(
+            f"{expr} depends on an index around it, and a {type(expr).__name__} has no entries in index notation; "
+            "give the index around it a range that starts at 0 and ends at a size, or the matrix entries that no index "
+            "around it changes"
+        )
+    return TensorComprehension._trusted(entry, zip(axes, expr.shape, strict=True)) if axes else entry
+
+
+def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
+    return graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+
+
+def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> Node:
+    return graph.transposed(graph.cofactor(1, operands[0]))
+
+
+def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
+    return graph.cofactor(int(expr.order), operands[0])
+
+
+def _logsumexp(graph: Graph, expr: TensorLogSumExp, operands: Sequence[Node]) -> Node:
+    return graph.logsumexp(tuple(int(axis) for axis in expr.axes), operands[0])
+
+
+_OF_MATRICES = (TensorInverse, TensorDeterminant, TensorAdjugate, TensorCofactor)
+
+_BUILD: dict[type[TensorExpr], Build] = {
+    EinsumProduct: _einsum,
+    TensorAdd: lambda graph, expr, operands: graph.add(operands),
+    TensorMul: lambda graph, expr, operands: graph.mul(operands),
+    TensorPow: lambda graph, expr, operands: graph.pow(operands[0], operands[1]),
+    TensorInverse: lambda graph, expr, operands: graph.inverse(operands[0]),
+    TensorDeterminant: lambda graph, expr, operands: graph.cofactor(0, operands[0]),
+    TensorAdjugate: _adjugate,
+    TensorCofactor: _cofactor,
+    TensorLogSumExp: _logsumexp,
+}
+
+TENSOR_METHODS: list[tuple[Any, Callable[[Any, Any, Scope], Recursion[Node]]]] = [
+    (TensorFunction, Applications._applied),
+    ((DeltaTensor, FilledTensor), Applications._constant),
+    (tuple(_BUILD), Applications._whole),
+]

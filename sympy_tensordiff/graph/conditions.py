@@ -29,8 +29,8 @@ from sympy_tensordiff.graph.decision_trees import (
     written,
 )
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
+from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart

@@ -19,9 +19,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
-from sympy_tensordiff.graph.gathering import Gathering, is_gathered
+from sympy_tensordiff.graph.gathering import Contraction, Extents, Gathering, Labels, Operand, is_gathered, pattern
 from sympy_tensordiff.graph.interning import Node, Number, Shape
-from sympy_tensordiff.graph.patterns import Contraction, Extents, Labels, Operand, pattern
 from sympy_tensordiff.integer.affine import Affine
 
 

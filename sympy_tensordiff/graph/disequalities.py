@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming, shape_rows, substitute_all

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 
@@ -17,7 +17,10 @@ from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
+from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
+from sympy_tensordiff.symbolic.traversal import trampoline as trampoline
 
+T = TypeVar("T")
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
 
@@ -80,6 +83,7 @@ class Table:
         self.below: dict[str, Affine] = {}
         self.symmetric: dict[Node, bool] = {}
         self.positive: set[Node] = set()
+        self.signs: dict[Node, Any] = {}
         self.granted: dict[Row, None] = {}
         self.kinds: set[str] = set()
         self.zero = self.const(0)
@@ -223,6 +227,14 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None) -> list[Node]:
                 seen.add(arg)
                 stack.append(arg)
     return sorted(seen, key=lambda n: n.id)
+
+
+def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
+    """The answers of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in args)``."""
+    results = []
+    for call in calls:
+        results.append((yield call))
+    return results
 
 
 @contextmanager

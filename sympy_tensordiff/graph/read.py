@@ -9,18 +9,20 @@ from math import nan
 from typing import Any
 
 import sympy
+from sympy.core.function import UndefinedFunction
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.graph.applications import Scope
-from sympy_tensordiff.graph.index_conditions import on_indices
+from sympy_tensordiff.graph.applications import TENSOR_METHODS, Scope
+from sympy_tensordiff.graph.conditions import Conditions
+from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
@@ -28,17 +30,11 @@ from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
-EXTREMA = 6
-"""A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
 
-PERMUTED = 6
-"""The most indices of a LeviCivita, which has a factor for each two of them."""
-
-
-class Reader(Tensors):
+class Reader(Conditions):
     """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges.
 
     With ``names``, a named expression is a leaf; it is what it stands for otherwise.
@@ -64,7 +60,8 @@ class Reader(Tensors):
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
-        expr = distinct(expr)
+        if not isinstance(expr, Base):
+            expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
         # depends on the order of terms.
         self.use([expr])
@@ -143,11 +140,12 @@ class Reader(Tensors):
                 f"two different tensors are called {symbol.name}: {_described(known)}, {_described(symbol)}; "
                 "give them different names"
             )
-        name, below, is_symmetric, is_positive = symbol.name, symbol.below, symbol.symmetric, symbol.positive
+        name, below, is_integer = symbol.name, symbol.below, symbol.dtype is int
+        is_symmetric, is_positive = symbol.symmetric, symbol.positive
         shape = tuple([self.affine(extent) for extent in symbol.shape])
         if below is not None:
             self.graph.below[name] = self.affine(below)
-        node = self.graph.tensor(name, shape, is_integer=symbol.dtype is int)
+        node = self.graph.tensor(name, shape, is_integer=is_integer)
         if is_symmetric:
             self.graph.symmetric[node] = True
         if is_positive:
@@ -178,6 +176,19 @@ class Reader(Tensors):
             self._done[expr] = self._checked(expr, node)
             return node
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
+
+    def _checked(self, expr: Any, node: Node) -> Node:
+        """``node`` of ``expr``, refused where it is a constant that is not a real number."""
+        if node.op in ("const", "scalar"):
+            if node.op == "const" or not isinstance(node.data, sympy.Symbol):
+                self._constants.add(node)
+        elif node.op in ("add", "mul", "pow", "call") and all(arg in self._constants for arg in node.args):
+            if node.op == "call" and not _is_known(node.data):
+                return node
+            if node.op in ("pow", "call") and not _is_real_number(expr):
+                raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
+            self._constants.add(node)
+        return node
 
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
         nodes = yield from in_turn(self._scalar(expr, scope) for expr in exprs)
@@ -275,20 +286,6 @@ class Reader(Tensors):
         nodes = yield self._all((base, exponent), scope)
         return self.graph.pow(*nodes)
 
-    def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """What may be an index expression, which is exact; the same function of values where it is none."""
-        if on_indices(expr, self.integers) and _extrema(expr) <= EXTREMA:
-            try:
-                return self.graph.index(self.affine(expr, scope))
-            except IndexExpressionError:
-                pass
-        if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
-            graph, (value, period) = self.graph, (yield self._all(expr.args, scope))
-            periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
-            return graph.add((value, graph.neg(graph.mul((period, periods)))))
-        node: Node = yield self._function(expr, scope)
-        return node
-
     def _native(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """SymPy's own notation."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
@@ -310,20 +307,15 @@ class Reader(Tensors):
             return cases
         return self.graph.guard([row], self.graph.one)
 
-    def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
-        if len(expr.args) > PERMUTED or not all(on_indices(arg, self.integers) for arg in expr.args):
-            raise UnsupportedError(
-                f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
-                "values as a TensorSymbol"
-            )
-        node: Node = yield self._visit(expr.doit(), scope)
-        return node
+
+def _is_known(function: Any) -> bool:
+    return not isinstance(function, Partial | UndefinedFunction | str)
 
 
-def _extrema(expr: Any) -> int:
-    """How many maxima and minima of two an expression is made of."""
-    return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
+def _is_real_number(expr: Any) -> bool:
+    if expr.is_real is None:
+        expr = expr.evalf(15)
+    return expr.is_real is not False and expr.is_finite is not False
 
 
 def _described(tensor: TensorSymbol | NamedTensor) -> str:
@@ -347,8 +339,6 @@ def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affin
     return found
 
 
-_EXTREMA = (sympy.Max, sympy.Min, sympy.Abs)
-
 _REDUCTIONS = {IndexedSum: "sum", IndexedProduct: "prod", IndexedMax: "max", IndexedMin: "min"}
 
 _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
@@ -367,7 +357,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.KroneckerDelta, Reader._delta),
     (sympy.LeviCivita, Reader._levi_civita),
     (sympy.Piecewise, Reader._piecewise),
-    ((sympy.floor, sympy.ceiling, sympy.Mod, *_EXTREMA), Reader._integer),
+    ((sympy.floor, sympy.ceiling, sympy.Mod, sympy.Max, sympy.Min, sympy.Abs), Reader._integer),
     ((sympy.sign, sympy.Heaviside), Reader._indicator),
     (sympy.Function, Reader._function),
     (sympy.Derivative, Reader._derivative),

@@ -13,10 +13,9 @@ import sympy
 from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.disequalities import joined_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
-from sympy_tensordiff.graph.interning import no_collection, takes_tensors
+from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -24,11 +23,11 @@ from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
-from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
+from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, as_entry
 
 DEEPEST = 50
 """The levels of SymPy's own nodes in one another that a result may have."""
@@ -55,7 +54,7 @@ class Writer(TensorWriter):
         super().__init__(reader)
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
-        self.depth = BoundedDepth(DEEPEST)
+        self.depth = BoundedDepth(DEEPEST, as_entry)
 
     # -------------------------------------------------------------- the walk
 

@@ -11,7 +11,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import atoms_in, normalise, quotients_of
@@ -116,10 +116,10 @@ class Forms:
         if self.is_known(form):
             return function(self.form(form, scope) / divisor)
         inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
-        whole = self.form((form - inside).divided(divisor), scope)
+        outside = (form - inside).divided(divisor)
         # Of remainders and other quotients SymPy may find a whole part; that of extrema it finds where there is none.
-        evaluate = bool(inside.compounds()) and not parts_in((inside,))
-        return whole + function(self.form(inside, scope) / divisor, evaluate=evaluate or not inside.terms)
+        evaluate = not inside.terms or (bool(inside.compounds()) and not parts_in((inside,)))
+        return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def is_known(self, *forms: Affine) -> bool:
         """Whether SymPy may know of an index that it is even, which no row says; its sign is a row that is granted."""

@@ -13,9 +13,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn
 from sympy_tensordiff.graph.write_forms import Forms, Scope
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor

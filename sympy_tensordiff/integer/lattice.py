@@ -63,25 +63,6 @@ def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return found
 
 
-def reduce_in_groups(basis: Rows, groups: Sequence[int], dual: Rows) -> None:
-    """LLL reduction in place, in which only neighbours of the same group change places.
-
-    A vector is thus shortened by all of its own group and of the groups before it. The rows of
-    ``dual`` move along so that the sum of the products ``dual[k][i] * basis[k][j]`` over ``k``
-    is kept for all ``i`` and ``j``. The basis vectors are linearly independent.
-
-    Examples
-    --------
-    >>> basis, dual = [[1, 0], [100, 1]], [[1, 0], [0, 1]]
-    >>> reduce_in_groups(basis, [0, 0], dual)
-    >>> basis, dual
-    ([[1, 0], [0, 1]], [[1, 100], [0, 1]])
-    """
-    reduction = _Reduction([[] for _ in basis])
-    reduction.set_basis(basis, groups, dual)
-    reduction.run()
-
-
 class _Reduction:
     """The state of one reduction: rows ``a`` to be brought to echelon form, metric rows ``b``.
 
@@ -92,7 +73,7 @@ class _Reduction:
     d[i + 1]`` the coefficient of row ``k`` along the orthogonalised row ``i``.
     """
 
-    __slots__ = ("a", "b", "d", "dual", "groups", "lead", "mu", "width")
+    __slots__ = ("a", "b", "d", "lead", "mu", "width")
 
     def __init__(self, rows: Rows) -> None:
         count = len(rows)
@@ -100,23 +81,8 @@ class _Reduction:
         self.b = identity(count)
         self.d = [1] * (count + 1)
         self.mu = [[0] * count for _ in range(count)]
-        self.dual: Rows = [[]] * count
-        self.groups: Sequence[int] = [0] * count
         self.width = len(rows[0]) if rows else 0
         self.lead = [self._leading(row) for row in self.a]  # the position of the pivot, `width` for a zero row
-
-    def set_basis(self, basis: Rows, groups: Sequence[int], dual: Rows) -> None:
-        """Another metric than the identity, with a dual basis to carry along."""
-        self.b, self.groups, self.dual = basis, groups, dual
-        d, mu = self.d, self.mu
-        for k, vector in enumerate(basis):
-            for j in range(k + 1):
-                value = dot(vector, basis[j])
-                for i in range(j):
-                    value = (d[i + 1] * value - mu[k][i] * mu[j][i]) // d[i]
-                if j < k:
-                    mu[k][j] = value
-            d[k + 1] = value
 
     def run(self) -> None:
         """Bring ``a`` to reverse echelon form and shorten ``b``."""
@@ -140,7 +106,7 @@ class _Reduction:
         before, here = self.lead[k - 1], self.lead[k]
         if before < self.width:
             return before <= here
-        if here < self.width or self.groups[k - 1] != self.groups[k]:
+        if here < self.width:
             return False
         # The exchange condition of LLL, with 99/100 in place of 3/4 for shorter vectors.
         d = self.d
@@ -148,7 +114,7 @@ class _Reduction:
 
     def _make_pivot_positive(self, k: int) -> None:
         if self.lead[k] < self.width and self.a[k][self.lead[k]] < 0:
-            self.a[k], self.b[k], self.dual[k] = negated(self.a[k]), negated(self.b[k]), negated(self.dual[k])
+            self.a[k], self.b[k] = negated(self.a[k]), negated(self.b[k])
             self.mu[k] = negated(self.mu[k])
             for later in self.mu[k + 1 :]:
                 later[k] = -later[k]
@@ -160,7 +126,6 @@ class _Reduction:
         if not q:
             return
         self.b[k] = minus(self.b[k], q, self.b[i])
-        self.dual[i] = minus(self.dual[i], -q, self.dual[k])
         mine, other = self.mu[k], self.mu[i]
         mine[i] -= q * self.d[i + 1]
         for j in range(i):
@@ -172,7 +137,7 @@ class _Reduction:
 
     def _swap(self, k: int) -> None:
         """Exchange rows ``k - 1`` and ``k``, and update the Gram-Schmidt data."""
-        for rows in (self.a, self.b, self.dual):
+        for rows in (self.a, self.b):
             rows[k - 1], rows[k] = rows[k], rows[k - 1]
         d, lead, mu = self.d, self.lead, self.mu
         lead[k - 1], lead[k] = lead[k], lead[k - 1]

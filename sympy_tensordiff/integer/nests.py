@@ -15,9 +15,16 @@ from .affine import Affine, Row, Variable
 from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
-from .multiples import divided_bounds, may_miss, of_multiples, positive_divisors
 from .rows import linear, partition, quotients_of
-from .unfolding import expressible, rows_without_quotients, system_without_quotients
+from .unfolding import (
+    divided_bounds,
+    expressible,
+    may_miss,
+    of_multiples,
+    positive_divisors,
+    rows_without_quotients,
+    system_without_quotients,
+)
 
 MOST = 16
 """An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""

@@ -26,7 +26,6 @@ from .lattice import (
     minus,
     negated,
     product,
-    reduce_in_groups,
     shortened,
     tidied,
     transposed,
@@ -107,7 +106,6 @@ def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = N
     form = _diagonalise(rows, width)
     left, factors, right, cokernel, kernel = form
     form.divide_in_order()
-    form.balance()
     form.shorten()
     rank = len(factors)
     s = tuple(tuple(factors[i] if i == j < rank else 0 for j in range(width)) for i in range(len(rows)))
@@ -234,21 +232,6 @@ class _DiagonalForm(NamedTuple):
         left[i], left[j] = _combined(x, left[i], y, left[j]), _combined(-b, left[i], a, left[j])
         right[i], right[j] = _combined(1, right[i], 1, right[j]), _combined(-y * b, right[i], x * a, right[j])
         factors[i], factors[j] = common, common * a * b
-
-    def balance(self) -> None:
-        """Shorten both sides by moves that keep the form and the pseudo-inverse, for ordered factors.
-
-        Those subtract ``t * factors[j] / factors[i]`` times vector ``i`` from vector ``j > i`` on
-        one side and add ``t`` times vector ``j`` to vector ``i`` on the other side: plain steps
-        of lattice reduction once the vectors are divided by their factors. Two rounds bring a
-        12x12 matrix down to the digits of its determinant; a third gains nothing.
-        """
-        left, factors, right = self[:3]
-        for vectors, others in ((right, left), (left, right)) * 2:
-            scales = [factors[-1] // factor for factor in factors]
-            scaled = [[x * scale for x in v] for v, scale in zip(vectors, scales, strict=True)]
-            reduce_in_groups(scaled, factors, others)
-            vectors[:] = [[x // scale for x in v] for v, scale in zip(scaled, scales, strict=True)]
 
 
 def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:

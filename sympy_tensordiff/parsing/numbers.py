@@ -18,9 +18,10 @@ from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic import operators
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.bounded_depth import BoundedDepth, applied
+from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
 from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.tensors import as_entry
 from sympy_tensordiff.symbolic.traversal import postorder
 
 LONGEST = 1_000
@@ -185,7 +186,7 @@ class Values:
     """Makes the values of one expression, of tensors entry by entry; deep scalars are held by entries."""
 
     def __init__(self) -> None:
-        self.depth = BoundedDepth(DEEPEST)
+        self.depth = BoundedDepth(DEEPEST, as_entry)
         self.numbers = Numbers()
 
     def bounded(self, scalar: Any) -> Any:

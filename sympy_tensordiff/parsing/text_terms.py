@@ -12,8 +12,7 @@ from sympy import Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.precedence import LETTERS, axis_letters, decimal_places
-from sympy_tensordiff.symbolic.bounded_depth import applied
-from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.depth import applied, measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.elementwise import TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry

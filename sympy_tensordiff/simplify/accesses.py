@@ -25,8 +25,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries, innermost_first, partition_data
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.implication import unimplied
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
 from sympy_tensordiff.integer.values import at_extreme
 from sympy_tensordiff.simplify.facts import positive_sizes
@@ -106,7 +105,9 @@ class Accesses:
     def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
         """The reads, with the axis and the condition that is not proven."""
         for node in reachable(*roots):
-            if node.op in BINDERS and next(self.below([node]), None) is None:
+            # A reduction in which indices around it stand is in one place; a table is read in many.
+            is_shared = node.op == "comprehension" or (node.op in RANGED and all(v >= 0 for v in node.free))
+            if is_shared and next(self.below([node]), None) is None:
                 self.safe.add(node)
         yield from self.below(roots)
 
@@ -219,7 +220,7 @@ MOST = 1000
 """So many reads that nothing proves inside are looked at."""
 
 
-def check_reads(reader: Reader, roots: Sequence[Node]) -> None:
+def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
     """Refuse an input in which an unconditional read leaves its shape for every size.
 
     Parameters
@@ -228,13 +229,14 @@ def check_reads(reader: Reader, roots: Sequence[Node]) -> None:
         What has read the input.
     roots : sequence of Node
         What it has read.
+    facts : rows
+        What is granted, and that extents are positive (`facts.positive_sizes`).
 
     Raises
     ------
     OutOfShapeError
         The message names the read, the values of the indices at which it leaves the shape, and the range to write.
     """
-    facts = positive_sizes(reader.graph, [*roots, *reader.leaves()])
     open_ended = bool(facts) or any(root.free for root in roots)  # all in numbers has been checked when it was built
     if open_ended and not is_empty(facts, ()):
         _Check(reader, facts).run(roots)
@@ -243,7 +245,8 @@ def check_reads(reader: Reader, roots: Sequence[Node]) -> None:
 def check_expression(expr: Any) -> None:
     """As `check_reads`, for an expression that nobody has read yet."""
     reader = Reader(Graph())
-    check_reads(reader, [reader.read(expr)])
+    node = reader.read(expr)
+    check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
 
 
 class _Check:

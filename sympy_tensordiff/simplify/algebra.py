@@ -1,30 +1,25 @@
 """The last simplification of results over whole tensors: what a reader would write.
 
-Nothing is expanded, nothing grows: a pass whose result weighs more (`rewriting.size`) is dropped. The
+Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`) is dropped. The
 result is the same after another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
-- ``log(sum(exp(u)))`` over axes is ``lse(u)``; ``log(1 + exp(u))`` is ``softplus(u)``
-- ``(1 + exp(u))**-n`` is ``sigmoid(-u)**n``; ``log(sigmoid(u))`` is ``-softplus(-u)``
-- ``1 - sigmoid(u)`` is ``sigmoid(-u)``, unless only ``sigmoid(u)`` is there: ``s (1 - s)`` stays
+- ``log(sum(exp(u)))`` over axes is ``lse(u)``; `logistic` has the other forms of exponentials
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
-- the diagonal of a function of repeated tensors is the function of what is repeated
 - matrices such as ``X^T X`` and ``A + A^T``, sums, functions and inverses of such are their own transposes
-- ``c x - c y`` is ``c (x - y)``; ``(x + y) + x`` is ``2 x + y``
+- ``c x - c y`` is ``c (x - y)``
 
 Rules of the operands of a product (`products`):
 
-- ``inv(A) A`` and ``A inv(A)`` are deltas; ``exp(u) exp(-u)`` is 1
+- ``inv(A) A`` and ``A inv(A)`` are deltas
 - ``exp(u) / sum(exp(u))`` is ``exp(u - lse(u))``, whose sum is 1
-- ``exp(u) sigmoid(-u)`` is ``sigmoid(u)``
 - ``sign(x) abs(x)**n`` is ``x**n`` for odd n, ``x sign(x)`` is ``abs(x)``
-- ``x (x y)**n`` is ``x**(n + 1) y**n``
 
 Rules of products and sums as a whole:
 
-- a product that one product alone needs is part of it, a sum that one sum alone needs likewise (`flattening`)
+- a product that one product alone needs is part of it, a sum that one sum alone needs likewise (`flattened`)
 - operands that terms have in common in the same role stand outside of the sum, where that is lighter (`factoring`)
 
 What holds by construction: deltas in products, ``x/x``, powers of one base, equal addends, double
@@ -36,12 +31,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 
+from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.gathering import Operand
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
-from sympy_tensordiff.simplify.flattening import flattened
+from sympy_tensordiff.simplify.products import Uses, behind, counted, inner_parts, size
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
-from sympy_tensordiff.simplify.rewriting import size
 
 MOST_ROUNDS = 20
 """One that changes nothing is the last."""
@@ -91,3 +89,136 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
     """Products of products, in which more may cancel."""
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
+
+
+MOST_LABELS = 40
+"""Subscripts have 52 letters."""
+
+MOST_OPERANDS = 10
+"""Of so many operands the best order is found; of more, one that is worse than the order that was written may be."""
+
+
+def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """``roots`` with products of products as products of all operands, sums of sums as sums of all terms.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node
+        All that are reachable, arguments first.
+    """
+    inside = _inside(graph, nodes, counted(nodes, roots))
+    if not inside:
+        return list(roots)
+    done: dict[Node, Node] = {}
+    for node in _needed(roots, inside):
+        if node.op == "ein" and not inside.isdisjoint(node.args):
+            parts = [(done[arg], labels) for arg, labels in _operands(node, inside)]
+            done[node] = graph.ein(1, parts, node.data.output, dict(enumerate(node.data.extents)))
+        elif node.op == "add" and not inside.isdisjoint(map(behind, node.args)):
+            done[node] = graph.add([graph.scale(factor, done[term]) for factor, term in _terms(node, inside)])
+        else:
+            done[node] = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
+    return [done[root] for root in roots]
+
+
+def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
+    """The nodes of the result, arguments first."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        args: Sequence[Node] = node.args
+        if node.op == "ein":
+            args = [arg for arg, _ in _operands(node, inside)]
+        elif node.op == "add":
+            args = [term for _, term in _terms(node, inside)]
+        for arg in args:
+            if arg not in seen:
+                seen.add(arg)
+                stack.append(arg)
+    return sorted(seen, key=lambda node: node.id)
+
+
+def _operands(node: Node, inside: set[Node]) -> list[Operand]:
+    """The operands of a product and of those inside of it."""
+    parts: list[Operand] = []
+    stack: list[Operand] = list(zip(node.args, node.data.inputs, strict=True))[::-1]
+    while stack:
+        arg, labels = stack.pop()
+        if arg not in inside or is_view(node):
+            parts.append((arg, labels))
+        elif arg.op == "mul":
+            stack += [(factor, ()) for factor in arg.args]
+        else:
+            stack += inner_parts(arg, labels)
+    return parts
+
+
+def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
+    """The terms of a sum and of those inside of it, with their factors."""
+    terms: list[tuple[Number, Node]] = []
+    stack: list[tuple[Number, Node]] = []
+    stack += [(1, arg) for arg in reversed(node.args)]
+    while stack:
+        factor, term = stack.pop()
+        inner = behind(term)
+        if inner in inside and inner.op == "add":
+            own = term.data.coefficient if term is not inner else 1
+            stack.extend((factor * own, arg) for arg in inner.args)
+        else:
+            terms.append((factor, term))
+    return terms
+
+
+# ---------------------------------------------------------------- which
+
+
+def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
+    """The products that only a product uses, the sums that only a sum uses."""
+    inside: set[Node] = set()
+    weights: dict[Node, tuple[int, int]] = {}
+    for node in nodes:
+        if is_core(node):
+            inside.update(_factors_inside(node, uses, weights))
+        elif node.op == "add" and node.shape:
+            inside.update(_sums_inside(graph, node, uses))
+    return inside
+
+
+def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
+    """The operands to multiply out, lightest first, of which the labels and the operands are not too many."""
+    candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
+    weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}
+    labels, operands = len(node.data.extents), len(node.args)
+    chosen: list[Node] = []
+    for _, group in groupby(sorted(candidates, key=weight.__getitem__), key=weight.__getitem__):
+        # Equally heavy ones go together, or the choice would depend on how the expression was written.
+        together = list(group)
+        more = sum(weight[arg][0] - len(arg.shape) for arg in together)
+        added = sum(weight[arg][1] - 1 for arg in together)
+        if labels + more > MOST_LABELS or operands + added > MOST_OPERANDS:
+            break
+        chosen += together
+        labels, operands = labels + more, operands + added
+    weights[node] = (labels, operands)
+    return chosen
+
+
+def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
+    """The terms that are sums, or multiples of sums that become lighter, or have terms in common with this one."""
+    chosen = []
+    known = {graph.split_view(term)[1] for term in node.args}
+    for term in node.args:
+        inner = behind(term)
+        if inner.op != "add" or inner.shape != node.shape or uses[inner] > 1:
+            continue
+        factors = [graph.split_view(arg) for arg in inner.args]
+        if term is inner:
+            chosen.append(inner)
+        elif term.data.inputs[0] == term.data.output:
+            lighter = term.data.coefficient == -1 and 2 * sum(factor == -1 for factor, _ in factors) + 1 >= len(factors)
+            if lighter or any(rest in known for _, rest in factors):
+                chosen.append(inner)
+    return chosen

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
 from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data, without_tied_data
 from sympy_tensordiff.integer.extrema import shown
-from sympy_tensordiff.integer.implication import unimplied
-from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied, without_redundant
+from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in, connected, linear, substitute_all
 from sympy_tensordiff.integer.values import (
     ZERO,
@@ -41,10 +41,9 @@ from sympy_tensordiff.integer.values import (
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.deltas import CASES_LIMIT, guarded, summation, systems_by_remainders
 from sympy_tensordiff.simplify.guards import Joining, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
-from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(

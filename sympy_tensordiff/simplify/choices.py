@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from sympy_tensordiff.graph.interning import is_total
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+import sympy
+
+from sympy_tensordiff.graph.interning import Recursion, is_total, trampoline
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
+from sympy_tensordiff.integer.unfolding import divided_by
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
@@ -231,3 +231,40 @@ def _outside(rows: Rows) -> list[Rows]:
         opposites = [Row("ge", row.form - 1), Row("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
         pieces += [(*rows[:n], opposite) for opposite in opposites]
     return pieces
+
+
+def unconditional(root: Node) -> set[Node]:
+    """The nodes evaluated under no condition on values or data; those on indices travel with cotangents."""
+    found = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op == "guard" and data_entries(row.form for row in node.data):
+            continue
+        new = [arg for arg in node.args[: 1 if node.op == "select" else None] if arg not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def may_be_infinite(nodes: Sequence[Node]) -> bool:
+    """Whether a quotient, or a function that is not finite everywhere, differs from entry to entry.
+
+    Overflow does not count, nor the slope of a root at 0, which is chosen to be 0.
+    """
+    parts = reachable(*nodes)
+    tested = {arg for part in parts if part.op == "compare" and part.data == "ne" for arg in part.args}
+    varying: set[Node] = set()
+    for part in parts:
+        if part.op == "tensor" or not varying.isdisjoint(part.args):
+            varying.add(part)
+            if part.args and part.args[0] not in tested and _may_be_infinite(part):
+                return True
+    return False
+
+
+def _may_be_infinite(node: Node) -> bool:
+    """The same of one node."""
+    base = node.args[0] if node.op == "pow" else node
+    is_exponential = base.op == "call" and base.data is sympy.exp
+    return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)

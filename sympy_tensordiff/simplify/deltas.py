@@ -3,18 +3,27 @@
 This is the elimination of Urban & van der Smagt 2017, section 5.1, eqs. (38)-(47): the equations are solved over the
 integers (`solving`), guards in the terms of a summand become rows of their sums, and conditions that no range
 expresses are cases that do not overlap.
+
+Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
+of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index
+with the number ``c`` is ``i = (p + n*t)/c`` where that is an integer. Where ``n mod c`` is known to be ``r`` this is a
+congruence ``p + r*t == 0 mod c``, which is linear, so `systems_by_remainders` has one system for each remainder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+from math import gcd
+from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable, replace
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
-from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
+from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.products import slope, times
+from sympy_tensordiff.integer.rows import Rows, linear, partition, substitute_all
 from sympy_tensordiff.integer.solving import residues, solve_equations
 
 
@@ -65,9 +74,6 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     clamped = None if linear(rows) else cases_of_clamps(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
-    cases = cases_of_nested_inequality(graph, frozenset(kept), body)
-    if cases is not None:
-        return graph.add([summation(graph, kept, rows, case) for case in cases])
     return _solved_sum(graph, kept, rows, body)
 
 
@@ -142,16 +148,11 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
         # An equation with an index that selects no data in it is solved, whatever other indices select.
         stay = all(row in tests and (row.kind == "ge" or is_opaque(row.form, variables)) for row in body.data)
         return not stay or guarded(graph, variables, rows, body.args[0])
-    if terms_with_guards(graph, tied, body) is not None:
-        return True
-    return cases_of_nested_inequality(graph, tied, body) is not None
+    return terms_with_guards(graph, tied, body) is not None
 
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""
-
-SPLIT_LIMIT = 2
-"""Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
@@ -195,25 +196,6 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
     ]
 
 
-def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
-    if body.plain:
-        return None
-    guards, rows = _nested_rows(variables, body)
-    opposites: dict[Row, Row] = {}
-    for row in rows:
-        opposite = normalise(row.negation()) if row.kind != "eq" and row not in opposites.values() else None
-        if isinstance(opposite, Row):
-            opposites[row] = opposite
-    if not 0 < len(opposites) <= SPLIT_LIMIT:
-        return None
-    row, opposite = next(iter(opposites.items()))
-    return [
-        graph.guard([row], _decided(graph, body, guards, {row: True, opposite: False})),
-        graph.guard([opposite], _decided(graph, body, guards, {row: False, opposite: True})),
-    ]
-
-
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
     """The guards inside of the functions in a body without sums, and their rows over the variables."""
     if body.height:
@@ -233,3 +215,152 @@ def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, 
             fails = any(known.get(row) is False for row in node.data)
             new[node] = graph.zero if fails else graph.guard((r for r in node.data if r not in known), inner)
     return replace(graph, body, new)
+
+
+CASES_LIMIT = 16
+"""More remainders of sizes than these are not told apart."""
+
+
+class System(NamedTuple):
+    """What is left of a sum for one choice of remainders."""
+
+    variables: list[int]
+    rows: Rows
+    body: Node
+
+
+def systems_by_remainders(
+    graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
+) -> list[System] | None:
+    """The sum without one such equation, for each remainder of the sizes in it; None where there is none."""
+    for row in rows:
+        hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
+        numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
+        for c, v in sorted(numbers):
+            congruences = _congruences(row.form - Affine({v: row.form.coefficient(v)}), variables, c)
+            if congruences is not None:
+                others = [other for other in rows if other is not row]
+                digits = [w for w in sorted(hidden) if _is_remainder(w, c, (*rows, *facts))]
+                return [_system(graph, variables, others, body, row.form, v, given, digits) for given in congruences]
+    return None
+
+
+def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
+    """``rest mod modulus == 0`` for each remainder of what multiplies an index in it, behind conditions on these."""
+    factors: dict[int, Affine] = {}
+    for v in sorted(rest.atoms().intersection(variables)):
+        parts = slope(rest, v)
+        if parts is None or not parts[0].atoms().isdisjoint(variables):
+            return None
+        factors[v], rest = _reduced(parts[0], modulus), parts[1]
+    unknown = sorted({factor for factor in factors.values() if not factor.is_constant})
+    if modulus ** len(unknown) > CASES_LIMIT:
+        return None
+    found = []
+    for remainders in product(range(modulus), repeat=len(unknown)):
+        known = dict(zip(unknown, remainders, strict=True))
+        form = rest + Affine({v: known.get(factor, factor.constant) for v, factor in factors.items()})
+        conditions = [Row("mod", factor - remainder, modulus) for factor, remainder in known.items()]
+        found.append((*conditions, Row("mod", form, modulus)))
+    return found
+
+
+def _reduced(factor: Affine, modulus: int) -> Affine:
+    """The factor with the least coefficients of the same remainder."""
+    return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
+
+
+def _system(
+    graph: Graph,
+    variables: Sequence[int],
+    rows: Sequence[Row],
+    body: Node,
+    equation: Affine,
+    v: int,
+    given: Rows,
+    digits: Collection[int],
+) -> System:
+    """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be.
+
+    The ``digits`` are indices that are known to be remainders by the coefficient of ``v``.
+    """
+    c = equation.coefficient(v)
+    rest = equation - Affine({v: c})
+    value = {v: quotient(rest if c < 0 else -rest, abs(c))}
+
+    def exact(form: Affine) -> Affine:
+        """No rounding where multiples of ``c*v`` stand."""
+        factor, left = divmod(form.coefficient(v), c)
+        return form if left else form - factor * equation
+
+    body = graph.substitute(graph.map_forms(body, exact), value)
+    left = [w for w in variables if w != v]
+    rows = [_without(row, v, equation, value) for row in rows]
+    *conditions, congruence = given
+    new = _solved(graph, congruence, left, equation.hidden(), digits)
+    if new is None:
+        return System(left, (*rows, *given), body)
+    fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
+    rows = substitute_all((*rows, *conditions), new)
+    return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
+
+
+def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
+    """A row without ``v``; where it holds that as a variable, or times sizes, nothing is rounded."""
+    parts = slope(row.form, v)
+    if parts is None:
+        return row.substitute(value)
+    c = equation.coefficient(v)
+    multiple = times(parts[0], equation - Affine({v: c}))
+    return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
+
+
+def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
+    """Whether an index is known to lie between 0 and ``modulus - 1``: less or more has products that tell."""
+    form = Affine.variable(v)
+    return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
+
+
+def _solved(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
+) -> dict[int, Affine] | None:
+    """An index of a congruence, those in ``last`` only if need be, as a multiple of the modulus and a remainder.
+
+    That is the least one where it holds no other index: with ``t = 2*u + p mod 2`` for ``p + t == 0 mod 2`` the
+    products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is 0 where ``t`` is a digit.
+    """
+    shares = {v: gcd(row.form.coefficient(v), row.modulus) for v in variables}
+    units = [v for v in variables if shares[v] == 1]
+    if not units:
+        return None
+    share = min((shares[v] for v in variables if v not in last), default=row.modulus)
+    if 1 < share < row.modulus:
+        return _solved_twice(graph, row, variables, last, share)
+    v = min(units, key=lambda unit: unit in last)
+    c = row.form.coefficient(v)
+    form = (row.form - Affine({v: c})) * -pow(c, -1, row.modulus)
+    form = Affine({w: b % row.modulus for w, b in form.terms}, form.constant % row.modulus)
+    if form.atoms().isdisjoint(variables):
+        form = form - row.modulus * quotient(form, row.modulus)
+        if v in digits:
+            return {v: form}
+    return {v: form + Affine({graph.fresh(graph.names[v]): row.modulus})}
+
+
+def _solved_twice(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
+) -> dict[int, Affine] | None:
+    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another.
+
+    Modulo the divisor ``share`` the coefficients of the other indices vanish.
+
+    Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
+    ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
+    """
+    first = _solved(graph, row._replace(modulus=share), variables, last, ())
+    if first is None:
+        return None
+    rest = quotient(row.form.substitute(first), share)
+    left = [v for v in (*variables, *sorted(rest.atoms() - row.form.atoms())) if v not in first]
+    then = _solved(graph, Row("mod", rest, row.modulus // share), left, last, ())
+    return None if then is None else {v: form.substitute(then) for v, form in first.items()} | then

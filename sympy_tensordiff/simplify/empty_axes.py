@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.graph.nodes import RANGED, REDUCTIONS, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.polyhedron import is_empty
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.rows import substitute_all
 
 EMPTY = Affine()

@@ -16,11 +16,10 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
-from sympy_tensordiff.graph.patterns import Label, Operand
-from sympy_tensordiff.simplify.products import Product, build, product_of
-from sympy_tensordiff.simplify.rewriting import Uses, behind, rewritten, weight
+from sympy_tensordiff.simplify.products import Product, Uses, behind, build, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""

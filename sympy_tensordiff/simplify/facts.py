@@ -22,10 +22,10 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in, split_clamps
-from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
+from sympy_tensordiff.integer.unfolding import divided_by
 from sympy_tensordiff.integer.values import at_extreme, is_nonempty
 from sympy_tensordiff.simplify.choices import inside_shape
 
@@ -43,15 +43,15 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """The facts that the expressions ``roots`` (as the user wrote them) stand for.
+def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = None) -> Rows:
+    """The facts that the expressions ``roots`` (as the user wrote them) stand for; ``positive`` sizes may be known.
 
     Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
     that is a product; every unconditional read lies inside its shape, at the extreme points of the
     ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
     can refuse them.
     """
-    positive = positive_sizes(graph, roots)
+    positive = positive_sizes(graph, roots) if positive is None else positive
     if not positive and not any(root.free for root in roots):
         return ()
     rows = dict.fromkeys(positive)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import data_terms
-from sympy_tensordiff.integer.polyhedron import implied, is_empty, without_redundant
+from sympy_tensordiff.integer.implication import implied, is_empty, without_redundant
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import single_value

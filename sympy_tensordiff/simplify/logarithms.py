@@ -28,9 +28,7 @@ import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-
-POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
-"""Functions that are greater than 0 for all real numbers."""
+from sympy_tensordiff.simplify.kinds import kind_of
 
 _WIDE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
 """Functions whose logarithms are moderate where they themselves are not."""
@@ -55,7 +53,6 @@ class Logarithms:
     def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
         self.numbers = numbers
-        self.signs: dict[Node, int] = {}
         self.wide: dict[Node, bool] = {}
 
     # -------------------------------------------------------------- laws
@@ -69,7 +66,7 @@ class Logarithms:
         match node.op:
             case "call":
                 return self.of_function(node)
-            case "add" if (found := self.of_tangent(node)) is not None:
+            case "add" if (found := self.of_distance(node)) is not None:
                 return found
             case "add" if (exponents := exponents_of(graph, node)) is not None:
                 difference = graph.add((exponents[1], graph.neg(exponents[0])))
@@ -96,16 +93,18 @@ class Logarithms:
             return graph.add((*terms, graph.neg(graph.call(sympy.log, (graph.const(2),)))))
         return graph.call(sympy.log, (node,))
 
-    def of_tangent(self, node: Node) -> Node | None:
-        """log(a + a*tanh(u)) = log(2*a) + log(s(2*u)); None for other additions."""
+    def of_distance(self, node: Node) -> Node | None:
+        """log(1 - s(u)) = -p(u),  log(a + a*tanh(u)) = log(2*a) + log(s(2*u)); None for other additions."""
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
-        factor, tangent = graph.split_view(rest[0])
-        if number.op != "const" or len(rest) > 1 or tangent.op != "call" or tangent.data is not sympy.tanh:
+        factor, value = graph.split_view(rest[0])
+        if number.op != "const" or len(rest) > 1 or value.op != "call" or number.data <= 0:
             return None
-        if number.data <= 0 or abs(factor) != number.data:
+        if value.data is sigmoid and number.data == 1 and factor == -1:
+            return graph.neg(graph.call(softplus, value.args))
+        if value.data is not sympy.tanh or abs(factor) != number.data:
             return None
-        share = graph.call(sigmoid, (graph.scale(2 * factor / number.data, tangent.args[0]),))
+        share = graph.call(sigmoid, (graph.scale(2 * factor / number.data, value.args[0]),))
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
@@ -178,41 +177,7 @@ class Logarithms:
 
     def sign(self, node: Node) -> int:
         """2 for what is greater than 0, 1 for what is not less, 0 where nothing is known."""
-        for part in reachable(node) if node not in self.signs else ():
-            if part not in self.signs:
-                self.signs[part] = self._sign(part, [self.signs[arg] for arg in part.args])
-        return self.signs[node]
-
-    def _sign(self, node: Node, signs: Sequence[int]) -> int:
-        match node.op:
-            case "const":
-                return 2 if node.data > 0 else 1 if node.data == 0 else 0
-            case "scalar":
-                return 2 if node.data.is_positive else 1 if node.data.is_nonnegative else 0
-            case "call" if node.data in (sympy.Max, sympy.Abs):
-                return max(1 if node.data is sympy.Abs else 0, *signs)
-            case "call":
-                return 2 if node.data in POSITIVE else 0
-            case "mul" | "prod" | "comprehension" | "read":
-                return min(signs)
-            case "ein" if node.data.coefficient > 0:
-                # Over an axis of no entries, a sum is 0.
-                return min([*signs, *([] if self.graph.factors(node) != (node,) else [1])])
-            case "add":
-                return max(signs) if min(signs) else 0
-            case "sum" | "guard":
-                return min(signs[0], 1)
-            case "select":
-                return min(signs[1:])
-            case "pow":
-                return self._sign_of_power(node, signs[0])
-        return 0
-
-    def _sign_of_power(self, node: Node, base: int) -> int:
-        exponent = node.args[1]
-        is_even = exponent.op == "const" and exponent.data % 2 == 0
-        is_root = exponent.op == "const" and Fraction(exponent.data).denominator > 1
-        return base if base == 2 else int(base == 1 or is_even or is_root)
+        return kind_of(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
         """Whether a node may be huge or tiny although what it is made of is moderate."""

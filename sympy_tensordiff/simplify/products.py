@@ -1,17 +1,20 @@
-"""Products of whole tensors as lists of labelled operands, and what cancels among these."""
+"""Products of whole tensors as lists of labelled operands, and what cancels among these.
+
+And one walk over a graph, arguments first, that rewrites every node (`rewritten`), and what the result weighs (`size`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -160,44 +163,6 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
     return [term.args[0] if term.args and is_view(term) else term for term in terms]
 
 
-def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
-    """exp(u) sigmoid(-u) = sigmoid(u)"""
-    return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
-
-
-def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
-    """exp(u) exp(-u) = 1"""
-    return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
-
-
-def _opposite(
-    graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
-) -> list[Operand] | None:
-    """``function(u) * other(-u)`` as ``joined(u)``, as often as both are there."""
-    known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
-    for m, (_, base, power) in _powers(graph, product.parts):
-        if base.op == "call" and base.data is other and power > 0:
-            known[base.args[0], tuple(product.parts[m][1])] = (m, power)
-    for n, (_, base, power) in _powers(graph, product.parts) if known else ():
-        if base.op == "call" and base.data is function and power > 0:
-            labels = tuple(product.parts[n][1])
-            argument = base.args[0]
-            found = known.get((graph.scale(-1, argument), labels))
-            if found is None:
-                continue
-            m, count = found
-            times = min(power, count)
-            opposite = graph.call(other, (graph.scale(-1, argument),))
-            new = [
-                _power(graph, joined(argument), times),
-                _power(graph, base, power - times),
-                _power(graph, opposite, count - times),
-            ]
-            kept = [(node, labels) for node in new if node is not graph.one]
-            return [*_without(product.parts, n, m), *(kept or _ones(graph, base, labels))]
-    return None
-
-
 def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     """sign(x) abs(x)**n = x**n for odd n,  x sign(x) = abs(x)"""
     parts = product.parts
@@ -218,21 +183,8 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
-def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
-    """X (x y)**n = x x**n y**n, where something cancels"""
-    parts = product.parts
-    bases = {(_base(node), tuple(labels)) for node, labels in parts}
-    for n, (node, base, power) in _powers(graph, parts):
-        if node is base or not is_core(base) or len(base.data.output) < len(base.data.extents):
-            continue
-        inner = inner_parts(base, parts[n][1])
-        if not bases.isdisjoint((_base(own), tuple(labels)) for own, labels in inner):
-            return [*_without(parts, n), *((_power(graph, own, power), labels) for own, labels in inner)]
-    return None
-
-
 RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
-    _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs, _powers_of_products,
+    _inverse, _softmax, _normalised, _signs,
 )  # fmt: skip
 
 
@@ -241,8 +193,6 @@ def may_cancel(parts: Sequence[Node]) -> bool:
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
-            return True
-        if part is not base and is_core(base):
             return True
     return False
 
@@ -265,11 +215,6 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
     return graph.pow(base, graph.const(exponent)) if exponent else graph.one
 
 
-def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
-    """The labels of a tensor, of which only the extents are left."""
-    return [(graph.filled(1, like.shape), labels)] if like.shape else []
-
-
 def _occurrences(product: Product, label: Label) -> int:
     """How often a label stands in operands; a label of the output counts as too often."""
     if label in product.output:
@@ -279,3 +224,66 @@ def _occurrences(product: Product, label: Label) -> int:
 
 def _without(parts: Sequence[Operand], *places: int) -> list[Operand]:
     return [part for n, part in enumerate(parts) if n not in places]
+
+
+Uses: TypeAlias = Counter[Node]
+
+
+def rewritten(
+    graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
+) -> list[Node]:
+    """``roots`` with each node of whole tensors, over its rewritten arguments, replaced by what is made of it.
+
+    What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node
+        All that are reachable, arguments first.
+    rewriting : callable
+        What is made of a node.
+    uses : mapping
+        How often nodes are used; a new node takes over what it replaces.
+    """
+    changed: dict[Node, Node] = {}
+    for node in nodes:
+        new = node
+        if changed and not changed.keys().isdisjoint(node.args):
+            new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
+        if new.whole and (not new.free or all(variable >= 0 for variable in new.free)):
+            new = rewriting(new)
+        if new is not node:
+            uses[new] = uses.get(new, 0) + uses.get(node, 0)
+            changed[node] = new
+    return [changed.get(root, root) for root in roots]
+
+
+def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
+    """How often each node is used. What uses a view uses what the view shows."""
+    uses: Uses = Counter(map(behind, roots))
+    for node in nodes:
+        if not node.view:
+            for arg in node.args:
+                shown = arg.args[0] if arg.view and arg.args else arg
+                uses[shown] = uses.get(shown, 0) + 1
+    return uses
+
+
+def behind(node: Node) -> Node:
+    """The operand of a view; another node itself."""
+    return node.args[0] if node.args and is_view(node) else node
+
+
+def size(nodes: Sequence[Node]) -> int:
+    """Nodes and edges, where a product of K operands counts as K - 1 products of two."""
+    return sum(map(weight, nodes))
+
+
+def weight(node: Node) -> int:
+    """One node and the edges to its arguments; see `size`. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``."""
+    if node.op == "const":
+        return 0
+    count = sum(arg.op != "const" for arg in node.args) if node.op == "mul" else len(node.args)
+    return 3 * (count - 1) if count > 1 and node.op in ("ein", "mul") else 1 + count

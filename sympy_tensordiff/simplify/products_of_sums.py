@@ -22,7 +22,8 @@ from fractions import Fraction
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
-from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.values import bound_rows, never_empty, number_of_values
 from sympy_tensordiff.simplify.choices import is_chosen

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, in_turn, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.multiples import multiplied
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
+from sympy_tensordiff.integer.unfolding import multiplied
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
@@ -156,7 +156,7 @@ class _Explicit:
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
-        if node.plain and all(self.proven(row, facts) for row in self.choices.needed_by(node)):
+        if node.plain and not self.unproven(tuple(self.choices.needed_by(node)), facts):
             return node
         key = (node, facts, self.conditions)
         if key not in self.done:
@@ -172,7 +172,7 @@ class _Explicit:
             rows, (body,) = node.data, node.args
         elif node.op in BINDERS:
             variables, rows, body = graph.inside(node, atoms_in(facts))
-        found = self.unproven(node, variables, rows, facts)
+        found = self.unproven_data(node, variables, rows, facts)
         if found is not None:
             cases = self.split(node, variables, rows, body, *found)
             if not found[0].atoms().isdisjoint(variables):
@@ -190,11 +190,14 @@ class _Explicit:
             args.append((yield self.visit(arg, facts)))
             self.conditions = around
         result = graph.with_args(node, args)
-        return graph.guard((row for row in inside_shape(graph, node) if not self.proven(row, facts)), result)
+        return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
+
+    def unproven(self, rows: Rows, facts: Rows) -> Rows:
+        """The rows that neither the facts nor what the function reads proves."""
+        return tuple([row for row in unimplied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Row, facts: Rows) -> bool:
-        if implied(row, facts):
-            return True
+        """Whether a row holds that the facts do not imply by themselves."""
         more = multiplied(facts) if row.form.compounds() else ()
         return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
@@ -208,7 +211,9 @@ class _Explicit:
 
     # -------------------------------------------------------------- data
 
-    def unproven(self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[DataEntry, Rows] | None:
+    def unproven_data(
+        self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
+    ) -> tuple[DataEntry, Rows] | None:
         """An entry of data in the forms of a node that may lie outside of its tensor, and what is known there."""
         if not self.graph.integers:
             return None
@@ -227,7 +232,7 @@ class _Explicit:
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
     def is_inside(self, entry: DataEntry, facts: Rows) -> bool:
-        return all(self.proven(row, facts) for row in self.shape(entry))
+        return not self.unproven(self.shape(entry), facts)
 
     def shape(self, entry: DataEntry) -> Rows:
         """That an entry is inside of its tensor; whether the data that select it are, is another question."""
@@ -240,8 +245,8 @@ class _Explicit:
         what lies below all numbers: no equation holds there, nothing is read at such an index, and of the
         inequalities those hold in which the entry has a negative coefficient.
         """
-        inside = [row for row in self.shape(entry) if not self.proven(row, known)]
-        yield tuple(inside), rows
+        inside = self.unproven(self.shape(entry), known)
+        yield inside, rows
         left = self.left(rows, entry)
         if node.op == "read" or (left is None and node.op in ("guard", "sum")):
             return

@@ -14,16 +14,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
 
 SPARSE_SIZE = 200
 """What is written at every read of a table is at most this large, so that chains stay linear."""
-
-MOST_CASES = 4
-"""So many conditions on sizes stand outside of tables."""
 
 TABLE_SIZE = 20
 """What a table of its own counts as among that."""
@@ -45,12 +42,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
     Returns
     -------
     Node
-        The sum of its guarded terms, each in the axes that are left to it, and of one table of the others. Where
-        nothing is in a table unless the sizes meet conditions, these stand outside: its readers are told.
+        The sum of its guarded terms, each in the axes that are left to it, and of one table of the others.
     """
-    cases = _by_sizes(graph, entry, sizes)
-    if cases is not None:
-        return graph.add([graph.guard(rows, tabulated(graph, axes, extents, case, sizes)) for rows, case in cases])
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0
     for term in terms:
@@ -63,24 +56,6 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
     if size > SPARSE_SIZE:
         return _table(graph, axes, extents, entry)
     return graph.add([*sparse, _table(graph, axes, extents, graph.add(dense))])
-
-
-def _by_sizes(graph: Graph, entry: Node, sizes: frozenset[int]) -> list[tuple[list[Row], Node]] | None:
-    """The terms of an entry, without the conditions on sizes that each of them has; None where one has none."""
-    found: list[tuple[list[Row], Node]] = []
-    for term in entry.args if entry.op == "add" else (entry,):
-        if term.op != "guard":
-            return None
-        outside = [row for row in term.data if row.form.atoms() <= sizes]
-        rest = [row for row in term.data if row not in outside]
-        inner = None if outside else _by_sizes(graph, term.args[0], sizes)
-        if inner is not None:
-            found += [(rows, graph.guard(rest, case)) for rows, case in inner]
-        elif outside:
-            found.append((outside, graph.guard(rest, term.args[0])))
-        else:
-            return None
-    return found if len(found) <= MOST_CASES else None
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:

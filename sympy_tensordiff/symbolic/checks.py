@@ -16,9 +16,9 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.rows import atoms_in, linear, range_rows
 from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.values import find_point
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import data_of, is_data, to_affine

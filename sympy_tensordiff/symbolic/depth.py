@@ -13,15 +13,15 @@ until the answer of the first is there: each is asked once, and none recurses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from hashlib import blake2b
 from threading import local
 from typing import Any, NamedTuple, TypeAlias
 
-from sympy import Basic, Idx
+from sympy import Add, Basic, Expr, Idx, Max, Min, Mul
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in, postorder
 
 DEEPEST = 100
 LARGEST = 10_000
@@ -200,6 +200,56 @@ def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
     """As `Basic.atoms`, by one visit to each node."""
     kinds = tuple(kind if isinstance(kind, type) else type(kind) for kind in types)
     return {part for part in nodes_in([node]) if (isinstance(part, kinds) if kinds else not part.args)}
+
+
+# ---------------------------------------------------------------------------- scalars of bounded depth
+
+WIDE = 50
+"""As many operands count as a level more: what stands above a wide node goes through its operands each time."""
+
+
+class BoundedDepth:
+    """Holds scalars of more than ``deepest`` levels by entries; remembers the levels of those it has seen.
+
+    SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. What
+    ``hold`` makes of a scalar, the entry of a comprehension without axes, is a leaf to SymPy, and is read through by
+    everything of this package.
+    """
+
+    def __init__(self, deepest: int, hold: Callable[[Any], Any]) -> None:
+        self.deepest = deepest
+        self.hold = hold
+        self.levels: dict[Any, int] = {}
+
+    def bounded(self, scalar: Any) -> Any:
+        """``scalar``, or an entry that is equal to it where it has too many levels."""
+        if hasattr(scalar, "_measures") or not isinstance(scalar, Expr) or not scalar.args:
+            return scalar
+        for node in postorder(scalar, self.levels, native_parts):
+            below = max((self.levels[part] for part in native_parts(node)), default=-1)
+            self.levels[node] = below + 1 + len(node.args) // WIDE
+        if self.levels[scalar] < self.deepest:
+            return scalar
+        return self.hold(scalar)
+
+
+def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
+    """A function of SymPy's; of deep arguments, through which SymPy's own rules would walk, as it is."""
+    if not is_deep and not any(measures(argument).is_deep for argument in arguments):
+        return function(*arguments)
+    if function in (Add, Mul, Max, Min):
+        # SymPy counts or compares the nodes of the arguments to order them, by recursion.
+        arguments = sorted(arguments, key=_place)
+    if function not in (Max, Min):
+        return function(*arguments, evaluate=False)
+    result = Expr.__new__(function, *arguments)
+    result._argset = frozenset(arguments)
+    return result
+
+
+def _place(argument: Any) -> tuple[bool, int, bytes]:
+    """Where an argument stands among others: numbers first, as SymPy looks for them there."""
+    return not argument.is_Number, measures(argument).size, measures(argument).digest
 
 
 # ---------------------------------------------------------------------------- pickles

@@ -10,8 +10,8 @@ from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
-from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.einsum import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.operations import (
     Read,

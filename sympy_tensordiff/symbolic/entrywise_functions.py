@@ -12,7 +12,7 @@ from sympy.core.function import FunctionClass
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.symbolic.broadcast import aligned
+from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import (
     TensorFunction,
     apply_to,
@@ -157,6 +157,11 @@ Parameters
 *operands : Expr or number
     Tensors, repeated to one shape as in NumPy, and scalars, which are the same for every entry.
 
+Returns
+-------
+Expr
+    A tensor expression of the broadcast shape; a scalar for scalars.
+
 Raises
 ------
 ShapeError
@@ -174,11 +179,6 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 def maximum(*operands: Any) -> Any:
     """The largest of the operands, entry by entry.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -192,11 +192,6 @@ def maximum(*operands: Any) -> Any:
 @documented(_OF_OPERANDS)
 def minimum(*operands: Any) -> Any:
     """The smallest of the operands, entry by entry.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Examples
     --------
@@ -219,6 +214,11 @@ Parameters
 ----------
 A, B : Expr or number
     Tensors, repeated to one shape as in NumPy, and scalars.
+
+Returns
+-------
+Expr
+    A tensor expression of the broadcast shape; a scalar for scalars.
 
 Raises
 ------
@@ -328,11 +328,6 @@ def _relation(relation: Any, A: Any, B: Any) -> Any:
 def greater(A: Scalar, B: Scalar) -> Any:
     """1 where ``A > B``, 0 elsewhere, entry by entry; the derivative is 0.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -346,11 +341,6 @@ def greater(A: Scalar, B: Scalar) -> Any:
 def less(A: Scalar, B: Scalar) -> Any:
     """1 where ``A < B``, 0 elsewhere, entry by entry; the derivative is 0.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -363,11 +353,6 @@ def less(A: Scalar, B: Scalar) -> Any:
 @documented(_OF_TWO)
 def equal(A: Scalar, B: Scalar) -> Any:
     """1 where the entries are equal, 0 elsewhere; the derivative is 0.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Examples
     --------

@@ -30,6 +30,11 @@ Parameters
 ----------
 shape : int, Expr, or sequence of them
 
+Returns
+-------
+Expr
+    A constant tensor of this shape.
+
 Raises
 ------
 ShapeError
@@ -40,11 +45,6 @@ ShapeError
 @documented(_FILLED)
 def zeros(shape: Any) -> Any:
     """The tensor of zeros.
-
-    Returns
-    -------
-    Expr
-        A constant tensor of this shape.
 
     Examples
     --------
@@ -58,11 +58,6 @@ def zeros(shape: Any) -> Any:
 @documented(_FILLED)
 def ones(shape: Any) -> Any:
     """The tensor of ones.
-
-    Returns
-    -------
-    Expr
-        A constant tensor of this shape.
 
     Examples
     --------

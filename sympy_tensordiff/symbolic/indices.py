@@ -20,6 +20,7 @@ from sympy import (
     Abs,
     Add,
     Basic,
+    Derivative,
     Eq,
     Expr,
     Float,
@@ -34,6 +35,7 @@ from sympy import (
     Mul,
     Ne,
     Pow,
+    Subs,
     Symbol,
     Wild,
     ceiling,
@@ -55,7 +57,7 @@ from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
 Slots = dict[Expr, int]
 
@@ -121,6 +123,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     if isinstance(expr, int):
         return Affine.of(expr)
     form, atoms = parse(expr)
+    if not atoms:
+        return form
     return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
@@ -160,7 +164,8 @@ def as_expr(value: object, what: str) -> Any:
     if not isinstance(expr, Basic):
         array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
         raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
-    return distinct(expr) if expr.args else expr
+    parts = nodes_in([expr], native_parts) if expr.args else ()
+    return distinct(expr) if any(isinstance(part, (Derivative, Subs)) for part in parts) else expr
 
 
 def may_be_real(symbol: Any) -> bool:

@@ -16,10 +16,9 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.rows import linear
-from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
@@ -33,7 +32,7 @@ def checked_body(value: Any, owner: str) -> Expr:
             f"the body of {owner} must be a scalar expression, not {body} ({type(body).__name__}); "
             "use a tensor's entries, e.g. A[i, j]"
         )
-    for node in nodes_in([body], lambda node: () if isinstance(node, Node) else node.args):
+    for node in nodes_in([body], native_parts):
         if isinstance(node, TensorExpr):
             refuse_whole(node, f"the body of {owner}")
         elif node is S.ImaginaryUnit:

@@ -13,9 +13,8 @@ from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.printing import PrintedSymbol
-from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.tensors import checked_name
-from sympy_tensordiff.symbolic.traversal import Recursion, named_in
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, named_in
 
 
 class NamedTensor(PrintedSymbol, TensorExpr):

@@ -16,9 +16,8 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp

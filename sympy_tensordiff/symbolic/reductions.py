@@ -34,6 +34,11 @@ axis : int or tuple of int, optional
 keepdims : bool
     Whether these axes stay, with the extent 1.
 
+Returns
+-------
+Expr
+    A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
 Raises
 ------
 ShapeError
@@ -44,11 +49,6 @@ ShapeError
 @documented(OVER_AXES)
 def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum of the entries, over all axes or some.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -65,11 +65,6 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean of the entries, over all axes or some.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -89,11 +84,6 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(A)))`` over all axes or some, without overflow.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -170,6 +160,11 @@ A : Expr
 axis : int, optional
     The axis along which it runs. By default over all entries, in the order of `ravel`.
 
+Returns
+-------
+Expr
+    A tensor expression of the shape of ``A``; of rank 1 without an axis.
+
 Raises
 ------
 ShapeError
@@ -180,11 +175,6 @@ ShapeError
 @documented(OVER_AXES)
 def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest entry, over all axes or some; entries that are tied share the derivative equally.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -200,11 +190,6 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest entry, over all axes or some; entries that are tied share the derivative equally.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -217,11 +202,6 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The product of the entries, over all axes or some.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -236,11 +216,6 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The mean of ``(A - mean(A))**2``, over all axes or some; ``ddof`` is subtracted from the number of entries.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -261,11 +236,6 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The root of `var`.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -279,11 +249,6 @@ def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 def cumsum(A: Expression, axis: int | None = None) -> Any:
     """The sums of the entries up to each one.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``; of rank 1 without an axis.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -296,11 +261,6 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
 @documented(_RUNNING)
 def cumprod(A: Expression, axis: int | None = None) -> Any:
     """The products of the entries up to each one.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``; of rank 1 without an axis.
 
     Examples
     --------

@@ -258,3 +258,8 @@ def checked_name(name: Any) -> str:
             r"a name of LaTeX, e.g. r'\theta' or r'\hat{x}_{1}'"
         )
     return normalised
+
+
+def as_entry(scalar: Any) -> Any:
+    """A scalar as the entry of a comprehension without axes, which SymPy takes for a leaf."""
+    return TensorComprehension._trusted(scalar, ())[()]

@@ -52,10 +52,9 @@ from sympy_tensordiff.symbolic.notation import (
     Product,
     Row,
 )
-from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, Scope
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion
+from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Scope
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

@@ -17,10 +17,10 @@ from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
+from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12

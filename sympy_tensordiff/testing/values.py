@@ -1,4 +1,4 @@
-"""Random inputs, and the way of the oracle's inputs into a kernel."""
+"""Random inputs, the way of the oracle's inputs into a kernel, and values beside those of the oracle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.polyhedron import maximum, minimum
+from sympy_tensordiff.integer.implication import maximum, minimum
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses, Around

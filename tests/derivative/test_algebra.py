@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.factoring import Keys
+from sympy_tensordiff.simplify.logistic import without_overflow
 
 
 def size(*roots):
@@ -132,9 +133,6 @@ class Forms:
     def columns(self, vector):
         return self.graph.ein(1, [(vector, "j")], "ij", {"i": Affine.of(3)})
 
-    def chosen(self, sign, value):
-        return self.graph.select(self.graph.compare("<", sign, self.graph.const(F(1, 2))), value, self.graph.zero)
-
     def delta(self):
         return self.graph.delta((Affine.of(3),))
 
@@ -187,17 +185,9 @@ RULES = {
         lambda f: f.pow(f.add(f.exp(f.neg(f.x)), 1), -2),
         lambda f: f.pow(f.call(sigmoid, f.x), 2),
     ),
-    "1 - sigmoid": (
-        lambda f: f.add(f.neg(f.call(sigmoid, f.x)), 1),
-        lambda f: f.call(sigmoid, f.neg(f.x)),
-    ),
     "s (1 - s) stays": (
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
-    ),
-    "1 - sigmoid beside sigmoid of -x": (
-        lambda f: f.mul(*(f.call(sigmoid, u) for u in (f.x, f.neg(f.x))), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
-        lambda f: f.mul(f.call(sigmoid, f.x), f.pow(f.call(sigmoid, f.neg(f.x)), 2)),
     ),
     "log sigmoid": (
         lambda f: f.call(sympy.log, f.call(sigmoid, f.neg(f.x))),
@@ -207,6 +197,14 @@ RULES = {
         lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.neg(f.call(softplus, f.x)),
     ),
+    "log(2 - sigmoid) stays": (
+        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
+        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
+    ),
+    "log(1 + sigmoid) stays": (
+        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
+        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
+    ),
     "softplus of a transposed matrix": (
         lambda f: f.call(sympy.log, f.add(f.exp(f.ein("ij->ji", f.A)), 1)),
         lambda f: f.ein("ij->ji", f.call(softplus, f.A)),
@@ -214,10 +212,6 @@ RULES = {
     "1 - tanh**2 stays": (
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
-    ),
-    "exp(x) exp(-x)": (
-        lambda f: f.ein("i,i,j->ij", f.exp(f.x), f.exp(f.neg(f.x)), f.y),
-        lambda f: f.ein("i,j->ij", f.pow(f.x, 0), f.y),
     ),
     "1/exp(x)": (lambda f: f.pow(f.exp(f.x), -1), lambda f: f.exp(f.neg(f.x))),
     "sqrt(x)**2": (lambda f: f.pow(f.pow(f.x, F(1, 2)), 2), lambda f: f.x),
@@ -237,18 +231,6 @@ RULES = {
         lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), F(1, 2))),
     ),
     "x sign(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.x), lambda f: f.call(sympy.Abs, f.x)),
-    "x (x y)**-1": (
-        lambda f: f.ein("i,i,j->ij", f.x, f.pow(f.mul(f.x, f.y), -1), f.z),
-        lambda f: f.ein("i,j->ij", f.pow(f.y, -1), f.z),
-    ),
-    "z (x y)**-1 stays": (
-        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
-        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
-    ),
-    "x (sum of x y)**-1 stays": (
-        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
-        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
-    ),
     "x_i sign(x_j) stays": (
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
@@ -322,12 +304,6 @@ RULES = {
         lambda f: f.neg(f.B),
     ),
     # The multiple of x is one more node; another place gives it.
-    "what is collected from a sum that is needed": (
-        lambda f: f.mul(
-            f.add(f.x, f.y), f.call(sympy.sin, f.add(f.add(f.x, f.y), f.x)), f.pow(f.pow(f.z, F(1, 2)), 2)
-        ),
-        lambda f: f.mul(f.add(f.x, f.y), f.call(sympy.sin, f.add(f.graph.scale(2, f.x), f.y)), f.z),
-    ),
     "a difference of a sum stays": (
         lambda f: f.add(f.A, f.neg(f.add(f.B, f.C))),
         lambda f: f.add(f.A, f.neg(f.add(f.B, f.C))),
@@ -377,18 +353,6 @@ RULES = {
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
     ),
-    "diagonal of a choice": (
-        lambda f: f.ein("ii,i->i", f.chosen(f.rows(f.x), f.columns(f.y)), f.z),
-        lambda f: f.mul(f.chosen(f.x, f.y), f.z),
-    ),
-    "trace of a choice": (
-        lambda f: f.ein("ii->", f.chosen(f.rows(f.x), f.columns(f.y))),
-        lambda f: f.total(f.chosen(f.x, f.y)),
-    ),
-    "diagonal of a choice between entries stays": (
-        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
-        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
-    ),
     "other places are not common": (
         lambda f: f.add(f.ein("ij,jk->ik", f.A, f.B), f.ein("ji,jk->ik", f.A, f.C)),
         lambda f: f.add(f.ein("ij,jk->ik", f.A, f.B), f.ein("ji,jk->ik", f.A, f.C)),
@@ -400,7 +364,8 @@ RULES = {
 def test_rules(name):
     written, expected = RULES[name]
     forms = Forms()
-    assert simplify(forms.graph, [written(forms)]) == [expected(forms)]
+    found = without_overflow(forms.graph, simplify(forms.graph, [written(forms)]), numbers=False)
+    assert simplify(forms.graph, found) == [expected(forms)]
 
 
 def test_chains_of_products_are_cut():

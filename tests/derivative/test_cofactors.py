@@ -4,8 +4,8 @@ import numpy as np
 from every import every
 from tensor_graphs import cofactor, contraction, evaluate
 
+from sympy_tensordiff.graph.gathering import Contraction
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.graph.patterns import Contraction
 from sympy_tensordiff.integer.affine import Affine
 
 N = Affine.of(3)

@@ -5,7 +5,7 @@ import pytest
 
 import sympy_tensordiff as td
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.derivative.graphs import derivative_graph
+from sympy_tensordiff.drawing.api import derivative_graph
 from sympy_tensordiff.graph.nodes import reachable
 from sympy_tensordiff.graph.write import write
 

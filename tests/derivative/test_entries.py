@@ -5,8 +5,7 @@ import pytest
 from every import every
 from tensor_graphs import evaluate, random_graph
 
-from sympy_tensordiff.graph.einsums import Recognition
-from sympy_tensordiff.graph.entries import entry, written_out
+from sympy_tensordiff.graph.einsums import Recognition, entry, written_out
 from sympy_tensordiff.graph.nodes import ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 

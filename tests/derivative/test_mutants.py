@@ -15,13 +15,13 @@ from exact_checks import contract
 from sympy import Abs, Eq, Max, Min, Mod, Piecewise
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, hessian, indices, jacobian, vjp
-from sympy_tensordiff.derivative import annihilation, pullbacks, sweep
+from sympy_tensordiff.derivative import pullbacks, sweep
 from sympy_tensordiff.graph import nodes, write
 from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, smith, solving, values
 from sympy_tensordiff.integer import rows as conditions
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, choices, facts, pipeline
+from sympy_tensordiff.simplify import bounds, choices, pipeline
 from sympy_tensordiff.symbolic import binders
 
 i, j, k, l, p, q = indices("i j k l p q")
@@ -511,11 +511,11 @@ def reads_left_unguarded(patches):
 
 
 def slopes_multiplied_where_nothing_is_chosen(patches):
-    patches.function(annihilation, "_applied", lambda original, graph, cotangent, rule: rule(cotangent))
+    patches.function(pullbacks, "_applied", lambda original, graph, cotangent, rule: rule(cotangent))
 
 
 def sums_taken_for_nonempty(patches):
-    patches.function(facts, "_nonempty", lambda original, rows, variables, known: True)
+    patches.function(values, "is_nonempty", lambda original, rows, variables, known: True)
 
 
 MUTANTS = [

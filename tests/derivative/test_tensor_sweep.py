@@ -4,7 +4,7 @@ import numpy as np
 from every import every
 from tensor_graphs import evaluate, random_graph
 
-from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
+from sympy_tensordiff.derivative.pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.graph.nodes import reachable
 

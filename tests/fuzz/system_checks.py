@@ -13,18 +13,10 @@ from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, smith
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.polyhedron import (
-    Bounds,
-    bounds,
-    find_point,
-    implied,
-    is_empty,
-    maximum,
-    minimum,
-    order,
-    remove_redundant,
-)
+from sympy_tensordiff.integer.implication import implied, is_empty, maximum, minimum, remove_redundant
+from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.solving import solve_equations
+from sympy_tensordiff.integer.values import find_point
 
 from .systems import IndexSystem, Points, points, random_form, random_system
 

@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.polyhedron import Bounds
+from sympy_tensordiff.integer.nests import Bounds
 
 LOOPS = ("i", "j", "k", "l")
 PARAMETERS = ("n", "p")

@@ -15,8 +15,9 @@ from sympy_tensordiff.integer.extrema import (
     parts_in,
     positive_part,
 )
-from sympy_tensordiff.integer.polyhedron import count_points, find_point, implied, is_empty, remove_redundant
+from sympy_tensordiff.integer.implication import implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.products import times
+from sympy_tensordiff.integer.values import count_points, find_point
 
 NAMES = "ijn"
 i, j, n = (Affine.variable(name) for name in NAMES)

@@ -10,7 +10,8 @@ import pytest
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, implication, nests
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.polyhedron import bounds, implied, order
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.nests import bounds, order
 from sympy_tensordiff.integer.products import Product, times
 from sympy_tensordiff.integer.solving import solve_equations
 from sympy_tensordiff.integer.system import system

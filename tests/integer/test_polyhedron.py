@@ -8,21 +8,12 @@ import random_systems as systems
 from every import every
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.polyhedron import (
-    FALSE,
-    Bounds,
-    bounds,
-    count_points,
-    find_point,
-    implied,
-    is_empty,
-    maximum,
-    minimum,
-    remove_redundant,
-)
+from sympy_tensordiff.integer.implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant
+from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.integer.rows import normalise_rows
 from sympy_tensordiff.integer.unfolding import without_quotients
+from sympy_tensordiff.integer.values import count_points, find_point
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 

@@ -7,7 +7,7 @@ from every import every
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.polyhedron import count_points
+from sympy_tensordiff.integer.values import count_points
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.deltas import summation
 

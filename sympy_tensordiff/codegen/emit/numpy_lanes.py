@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
 
 

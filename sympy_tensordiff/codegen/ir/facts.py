@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import innermost_first
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import factors_in, times
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 

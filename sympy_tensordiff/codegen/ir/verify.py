@@ -28,10 +28,11 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries, partition_data
 from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
+from sympy_tensordiff.integer.implication import implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
 from sympy_tensordiff.integer.rows import Rows, ranges
 from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.values import find_point
 
 
 def verify(program: Program) -> None:

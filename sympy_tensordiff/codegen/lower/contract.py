@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.lower.paths import (
     products,
 )
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 

@@ -22,8 +22,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 
 _LOWEST = -(10**38)

@@ -26,11 +26,11 @@ from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.shared import uses
 from sympy_tensordiff.codegen.lower.storage import Block
+from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows, bounds_a_loop
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}

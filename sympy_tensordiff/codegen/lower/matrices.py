@@ -24,12 +24,12 @@ from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, j
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
+from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
 
 _FACTORS = 5

@@ -19,10 +19,10 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.implication import implied, remove_redundant
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
 from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.unfolding import divided_by
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from math import gcd
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
 
 

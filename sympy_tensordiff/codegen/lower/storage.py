@@ -16,10 +16,10 @@ from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shared import shared_parts, uses
+from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
 
 

@@ -28,9 +28,9 @@ from sympy_tensordiff.codegen.lower.materialise import (
     solved_place,
 )
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.einsums import entry
+from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.recognition import ORDERED, recognise
 

@@ -21,8 +21,8 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.rows import Rows

@@ -19,8 +19,8 @@ from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty, s
 from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.values import find_point
 
 _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",

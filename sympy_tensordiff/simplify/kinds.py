@@ -1,0 +1,159 @@
+"""What the structure of a value tells: its sign, and whether its derivative is 0 wherever it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import Cbrt, hypot
+
+from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
+"""Functions that are greater than 0 for all real numbers."""
+
+
+class Kind(NamedTuple):
+    """What is known of a value: 1 for a positive one, 0 for one that is not negative, -1; and whether it is flat."""
+
+    sign: int
+    flat: bool
+
+
+_UNKNOWN = Kind(-1, False)
+_SQUARE = Kind(0, True)
+
+Kinds = Sequence[Kind]
+"""Of the arguments of a node."""
+
+
+def kind_of(graph: Graph, node: Node) -> Kind:
+    """The sign of a node, and whether its derivative is 0 wherever it is 0, as far as its structure shows."""
+    known = graph.signs
+    stack = [node]
+    while stack:
+        top = stack[-1]
+        missing = [arg for arg in top.args if arg not in known] if top not in known else []
+        stack += missing
+        if not missing:
+            stack.pop()
+            rule = _RULES.get(top.op)
+            known[top] = _UNKNOWN if rule is None else rule(graph, top, [known[arg] for arg in top.args])
+    found: Kind = known[node]
+    return found
+
+
+def _together(kinds: Kinds) -> Kind:
+    """What is known of a value that is positive, not negative or flat where all of some are."""
+    return Kind(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+
+
+def _const(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    return Kind((node.data > 0) - (node.data < 0), True)
+
+
+def _index(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    form = node.data
+    sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
+    return Kind(0 if sizes and form.constant >= 0 else -1, True)
+
+
+def _scalar(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    symbol = node.data
+    return Kind(1, True) if symbol.is_positive else Kind(0 if symbol.is_nonnegative else -1, False)
+
+
+def _power(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    base, exponent = kinds[0], node.args[1]
+    if exponent.op != "const":
+        return base if base.sign >= 0 else _UNKNOWN
+    power = exponent.data
+    odd = isinstance(power, int) and power % 2 == 1
+    if power < 0:
+        return Kind(1 if base.sign >= 0 or not odd else -1, True)
+    return Kind(base.sign if odd else max(base.sign, 0), power > 1 or base.flat)
+
+
+def _addition(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
+        return _SQUARE
+    if any(kind.sign < 0 for kind in kinds):
+        return _UNKNOWN
+    return Kind(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+
+
+def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
+    """Whether an addition is the distance of a bounded function from a bound, where it turns: ``1 - cos(u)**2``."""
+    factor, value = graph.split_view(term)
+    if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:
+        value, factor = value.args[0], min(factor, 0)
+    if value.op == "call" and value.data is sympy.cosh:
+        return bool(factor == -constant.data > 0)
+    if value.op != "call" or abs(factor) != constant.data:
+        return False
+    if value.data is sympy.exp and factor < 0:
+        exponent = kind_of(graph, graph.neg(value.args[0]))
+        return exponent.sign >= 0 and exponent.flat
+    return value.data in (sympy.sin, sympy.cos)
+
+
+def _call(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    if node.data in POSITIVE:
+        return Kind(1, True)
+    if node.data is hypot:
+        return _SQUARE
+    if node.data is Cbrt:
+        return kinds[0]
+    if node.data is sympy.Abs:
+        return Kind(max(kinds[0].sign, 0), True)
+    if node.data is sympy.Max:
+        return Kind(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+    return _together(kinds) if node.data is sympy.Min else _UNKNOWN
+
+
+def _total(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Over no points, a sum is 0; of values of both signs it may be 0 where none of them is."""
+    (kind,) = kinds
+    return _SQUARE if kind.sign >= 0 and kind.flat else Kind(min(kind.sign, 0), False)
+
+
+def _guarded(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    return Kind(min(kinds[0].sign, 0), kinds[0].flat)
+
+
+def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    coefficient, inputs, output, extents = node.data
+    if is_view(node):
+        return Kind(
+            min([0, *(kind.sign for kind in kinds)]) if coefficient >= 0 else -1, all(kind.flat for kind in kinds)
+        )
+    times = Counter(zip(node.args, inputs, strict=True))
+    own = dict(zip(node.args, kinds, strict=True))
+    found = _together([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
+    if len(output) == len(extents):
+        return found
+    return _SQUARE if found.sign >= 0 and found.flat else Kind(min(found.sign, 0), False)
+
+
+_RULES: dict[str, Callable[[Graph, Node, Kinds], Kind]] = {
+    "const": _const,
+    "index": _index,
+    "scalar": _scalar,
+    "pow": _power,
+    "mul": lambda graph, node, kinds: _together(kinds),
+    "add": _addition,
+    "call": _call,
+    "select": lambda graph, node, kinds: _together(kinds[1:]),
+    "sum": _total,
+    "prod": lambda graph, node, kinds: kinds[0],
+    "max": _guarded,
+    "min": _guarded,
+    "guard": _guarded,
+    "read": lambda graph, node, kinds: kinds[0],
+    "comprehension": lambda graph, node, kinds: kinds[0],
+    "ein": _contraction,
+}
