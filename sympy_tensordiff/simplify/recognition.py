@@ -10,6 +10,7 @@ from typing import NamedTuple
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -86,6 +87,40 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(sum(exp(u))) = lse(u)"""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
+
+
+def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    value = _one_minus(graph, node)
+    if value is None or value.op != "call" or value.data is not sigmoid:
+        return None
+    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
+
+
+def _one_minus(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 - u``."""
+    if len(node.args) != 2 or graph.one not in node.args:
+        return None
+    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
+    return value if factor == -1 else None
+
+
+def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(x + y) + x = 2 x + y, although x + y is needed elsewhere, where the sum gets no longer"""
+    if not node.shape:
+        return None
+    terms = [graph.split_view(term) for term in node.args]
+    for n, (factor, inner) in enumerate(terms):
+        if inner.op == "add" and inner.shape == node.shape and len(inner.args) <= len(node.args):
+            parts = [graph.split_view(term) for term in inner.args]
+            if {rest for _, rest in parts}.isdisjoint(rest for _, rest in terms):
+                continue
+            new = [(own * factor, rest) for own, rest in parts] + terms[:n] + terms[n + 1 :]
+            found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
+            if found.op != "add" or len(found.args) <= len(node.args):
+                return found
+    return None
 
 
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -232,6 +267,33 @@ def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, boo
     return found
 
 
+def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """The diagonal of f(x repeated in columns, y repeated in rows) = f(x, y)"""
+    coefficient, inputs, output, extents = node.data
+    parts = list(zip(node.args, inputs, strict=True))
+    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
+    if found == parts:
+        return None
+    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
+
+
+def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
+    """An operand of which a diagonal is taken: a function of repeated tensors as the function of their diagonals."""
+    own = tuple(dict.fromkeys(labels))
+    tensors = [part for part in arg.args if part.shape]
+    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+        return arg, labels
+    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
+    return graph.rebuild(arg, parts), own
+
+
+def _is_repeated(tensor: Node) -> bool:
+    """Whether the entries of a tensor, or of what a condition compares, are repeated along an axis."""
+    if tensor.op in ("compare", "and", "or", "not"):
+        return all(is_view(part) for part in tensor.args if part.shape)
+    return is_view(tensor)
+
+
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
     if node.op == "cof":
@@ -286,9 +348,9 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _outside),
-    "add": (_scalar_inside, _content),
+    "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
-    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

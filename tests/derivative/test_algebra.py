@@ -133,6 +133,9 @@ class Forms:
     def columns(self, vector):
         return self.graph.ein(1, [(vector, "j")], "ij", {"i": Affine.of(3)})
 
+    def chosen(self, sign, value):
+        return self.graph.select(self.graph.compare("<", sign, self.graph.const(F(1, 2))), value, self.graph.zero)
+
     def delta(self):
         return self.graph.delta((Affine.of(3),))
 
@@ -185,9 +188,17 @@ RULES = {
         lambda f: f.pow(f.add(f.exp(f.neg(f.x)), 1), -2),
         lambda f: f.pow(f.call(sigmoid, f.x), 2),
     ),
+    "1 - sigmoid": (
+        lambda f: f.add(f.neg(f.call(sigmoid, f.x)), 1),
+        lambda f: f.call(sigmoid, f.neg(f.x)),
+    ),
     "s (1 - s) stays": (
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
+    ),
+    "1 - sigmoid beside sigmoid of -x": (
+        lambda f: f.mul(*(f.call(sigmoid, u) for u in (f.x, f.neg(f.x))), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
+        lambda f: f.mul(f.call(sigmoid, f.x), f.pow(f.call(sigmoid, f.neg(f.x)), 2)),
     ),
     "log sigmoid": (
         lambda f: f.call(sympy.log, f.call(sigmoid, f.neg(f.x))),
@@ -231,6 +242,18 @@ RULES = {
         lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), F(1, 2))),
     ),
     "x sign(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.x), lambda f: f.call(sympy.Abs, f.x)),
+    "x (x y)**-1": (
+        lambda f: f.ein("i,i,j->ij", f.x, f.pow(f.mul(f.x, f.y), -1), f.z),
+        lambda f: f.ein("i,j->ij", f.pow(f.y, -1), f.z),
+    ),
+    "z (x y)**-1 stays": (
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+    ),
+    "x (sum of x y)**-1 stays": (
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+    ),
     "x_i sign(x_j) stays": (
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
@@ -304,6 +327,12 @@ RULES = {
         lambda f: f.neg(f.B),
     ),
     # The multiple of x is one more node; another place gives it.
+    "what is collected from a sum that is needed": (
+        lambda f: f.mul(
+            f.add(f.x, f.y), f.call(sympy.sin, f.add(f.add(f.x, f.y), f.x)), f.pow(f.pow(f.z, F(1, 2)), 2)
+        ),
+        lambda f: f.mul(f.add(f.x, f.y), f.call(sympy.sin, f.add(f.graph.scale(2, f.x), f.y)), f.z),
+    ),
     "a difference of a sum stays": (
         lambda f: f.add(f.A, f.neg(f.add(f.B, f.C))),
         lambda f: f.add(f.A, f.neg(f.add(f.B, f.C))),
@@ -352,6 +381,18 @@ RULES = {
     "what would be larger than all operands stays": (
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
+    ),
+    "diagonal of a choice": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.rows(f.x), f.columns(f.y)), f.z),
+        lambda f: f.mul(f.chosen(f.x, f.y), f.z),
+    ),
+    "trace of a choice": (
+        lambda f: f.ein("ii->", f.chosen(f.rows(f.x), f.columns(f.y))),
+        lambda f: f.total(f.chosen(f.x, f.y)),
+    ),
+    "diagonal of a choice between entries stays": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
     ),
     "other places are not common": (
         lambda f: f.add(f.ein("ij,jk->ik", f.A, f.B), f.ein("ji,jk->ik", f.A, f.C)),
