@@ -41,8 +41,8 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     graph : Graph
     roots : sequence of Node
     numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written: some forms of
-        logarithms are none for readers.
+        Whether the roots are computed as they are. If not, they are differentiated and written: `recognition` has
+        rules of its own for whole tensors, and some forms of logarithms are none for readers.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work.form)
@@ -75,6 +75,8 @@ class _Logistic:
         """A node, whose arguments are in their final form."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
+        if node.whole and not self.numbers:
+            return node
         match node.op:
             case "pow":
                 return self.power(node, *node.args)

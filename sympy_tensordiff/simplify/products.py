@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
@@ -163,6 +164,44 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
     return [term.args[0] if term.args and is_view(term) else term for term in terms]
 
 
+def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) sigmoid(-u) = sigmoid(u)"""
+    return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
+
+
+def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) exp(-u) = 1"""
+    return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
+
+
+def _opposite(
+    graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
+) -> list[Operand] | None:
+    """``function(u) * other(-u)`` as ``joined(u)``, as often as both are there."""
+    known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
+    for m, (_, base, power) in _powers(graph, product.parts):
+        if base.op == "call" and base.data is other and power > 0:
+            known[base.args[0], tuple(product.parts[m][1])] = (m, power)
+    for n, (_, base, power) in _powers(graph, product.parts) if known else ():
+        if base.op == "call" and base.data is function and power > 0:
+            labels = tuple(product.parts[n][1])
+            argument = base.args[0]
+            found = known.get((graph.scale(-1, argument), labels))
+            if found is None:
+                continue
+            m, count = found
+            times = min(power, count)
+            opposite = graph.call(other, (graph.scale(-1, argument),))
+            new = [
+                _power(graph, joined(argument), times),
+                _power(graph, base, power - times),
+                _power(graph, opposite, count - times),
+            ]
+            kept = [(node, labels) for node in new if node is not graph.one]
+            return [*_without(product.parts, n, m), *(kept or _ones(graph, base, labels))]
+    return None
+
+
 def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     """sign(x) abs(x)**n = x**n for odd n,  x sign(x) = abs(x)"""
     parts = product.parts
@@ -197,7 +236,7 @@ def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
 
 
 RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
-    _inverse, _softmax, _normalised, _signs, _powers_of_products,
+    _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs, _powers_of_products,
 )  # fmt: skip
 
 
@@ -228,6 +267,11 @@ def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Nod
 
 def _power(graph: Graph, base: Node, exponent: int) -> Node:
     return graph.pow(base, graph.const(exponent)) if exponent else graph.one
+
+
+def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
+    """The labels of a tensor, of which only the extents are left."""
+    return [(graph.filled(1, like.shape), labels)] if like.shape else []
 
 
 def _occurrences(product: Product, label: Label) -> int:

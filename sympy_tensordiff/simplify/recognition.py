@@ -1,4 +1,4 @@
-"""What one node is by another name: log-sum-exp, softmax, views of functions, and symmetric products."""
+"""What one node is by another name: log-sum-exp, softmax, sigmoid, softplus, and symmetric products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -45,7 +45,7 @@ Rule = Callable[[Graph, Node, Facts], Node | None]
 def recognise(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
 ) -> list[Node]:
-    """``roots`` with log-sum-exp and softmax by their names, and what holds of one node.
+    """``roots`` with log-sum-exp, softmax, sigmoid and softplus by their names.
 
     What is differentiated is better recognised before: the derivatives are short, and finite where
     an exponential overflows.
@@ -89,21 +89,56 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
-    value = _one_minus(graph, node)
-    if value is None or value.op != "call" or value.data is not sigmoid:
+def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """log(1 + exp(u)) = softplus(u)"""
+    argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
+    return None if argument is None else graph.call(softplus, (argument,))
+
+
+def one_plus_exp(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 + exp(u)``."""
+    if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
         return None
-    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
-    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
+    other = node.args[1] if node.args[0] is graph.one else node.args[0]
+    return other.args[0] if other.op == "call" and other.data is sympy.exp else None
 
 
-def _one_minus(graph: Graph, node: Node) -> Node | None:
+def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """log(sigmoid(u)) = -softplus(-u),  log(1 - sigmoid(u)) = -softplus(u)"""
+    if node.data is not sympy.log:
+        return None
+    argument, sign = node.args[0], -1
+    if argument.op == "add":
+        argument, sign = one_minus(graph, argument) or argument, 1
+    if argument.op != "call" or argument.data is not sigmoid:
+        return None
+    return graph.scale(-1, graph.call(softplus, (graph.scale(sign, argument.args[0]),)))
+
+
+def one_minus(graph: Graph, node: Node) -> Node | None:
     """The ``u`` of ``1 - u``."""
     if len(node.args) != 2 or graph.one not in node.args:
         return None
     factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
     return value if factor == -1 else None
+
+
+def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(1 + exp(u))**-n = sigmoid(-u)**n"""
+    argument = one_plus_exp(graph, node.args[0])
+    power = _integer(node.args[1])
+    if argument is None or power >= 0:
+        return None
+    return graph.pow(graph.call(sigmoid, (graph.scale(-1, argument),)), graph.const(-power))
+
+
+def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    value = one_minus(graph, node)
+    if value is None or value.op != "call" or value.data is not sigmoid:
+        return None
+    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -267,33 +302,6 @@ def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, boo
     return found
 
 
-def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """The diagonal of f(x repeated in columns, y repeated in rows) = f(x, y)"""
-    coefficient, inputs, output, extents = node.data
-    parts = list(zip(node.args, inputs, strict=True))
-    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
-    if found == parts:
-        return None
-    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
-
-
-def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """An operand of which a diagonal is taken: a function of repeated tensors as the function of their diagonals."""
-    own = tuple(dict.fromkeys(labels))
-    tensors = [part for part in arg.args if part.shape]
-    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
-        return arg, labels
-    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
-    return graph.rebuild(arg, parts), own
-
-
-def _is_repeated(tensor: Node) -> bool:
-    """Whether the entries of a tensor, or of what a condition compares, are repeated along an axis."""
-    if tensor.op in ("compare", "and", "or", "not"):
-        return all(is_view(part) for part in tensor.args if part.shape)
-    return is_view(tensor)
-
-
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
     if node.op == "cof":
@@ -346,11 +354,11 @@ def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _outside),
-    "pow": (_power, _outside),
+    "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
+    "pow": (_sigmoid, _power, _outside),
     "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}
