@@ -16,6 +16,7 @@ Rules of the operands of a product (`products`):
 - ``inv(A) A`` and ``A inv(A)`` are deltas
 - ``exp(u) / sum(exp(u))`` is ``exp(u - lse(u))``, whose sum is 1
 - ``sign(x) abs(x)**n`` is ``x**n`` for odd n, ``x sign(x)`` is ``abs(x)``
+- ``x (x y)**n`` is ``x**(n + 1) y**n``
 
 Rules of products and sums as a whole:
 

@@ -183,8 +183,21 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
+def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
+    """X (x y)**n = x x**n y**n, where something cancels"""
+    parts = product.parts
+    bases = {(_base(node), tuple(labels)) for node, labels in parts}
+    for n, (node, base, power) in _powers(graph, parts):
+        if node is base or not is_core(base) or len(base.data.output) < len(base.data.extents):
+            continue
+        inner = inner_parts(base, parts[n][1])
+        if not bases.isdisjoint((_base(own), tuple(labels)) for own, labels in inner):
+            return [*_without(parts, n), *((_power(graph, own, power), labels) for own, labels in inner)]
+    return None
+
+
 RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
-    _inverse, _softmax, _normalised, _signs,
+    _inverse, _softmax, _normalised, _signs, _powers_of_products,
 )  # fmt: skip
 
 
@@ -193,6 +206,8 @@ def may_cancel(parts: Sequence[Node]) -> bool:
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
+            return True
+        if part is not base and is_core(base):
             return True
     return False
 

@@ -231,6 +231,18 @@ RULES = {
         lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), F(1, 2))),
     ),
     "x sign(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.x), lambda f: f.call(sympy.Abs, f.x)),
+    "x (x y)**-1": (
+        lambda f: f.ein("i,i,j->ij", f.x, f.pow(f.mul(f.x, f.y), -1), f.z),
+        lambda f: f.ein("i,j->ij", f.pow(f.y, -1), f.z),
+    ),
+    "z (x y)**-1 stays": (
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+    ),
+    "x (sum of x y)**-1 stays": (
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+    ),
     "x_i sign(x_j) stays": (
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
