@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import slope, times
-from sympy_tensordiff.integer.rows import Rows, linear, partition, substitute_all
+from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition, substitute_all
 from sympy_tensordiff.integer.solving import residues, solve_equations
 
 
@@ -74,6 +74,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     clamped = None if linear(rows) else cases_of_clamps(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
+    cases = cases_of_nested_inequality(graph, frozenset(kept), body)
+    if cases is not None:
+        return graph.add([summation(graph, kept, rows, case) for case in cases])
     return _solved_sum(graph, kept, rows, body)
 
 
@@ -148,11 +151,16 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
         # An equation with an index that selects no data in it is solved, whatever other indices select.
         stay = all(row in tests and (row.kind == "ge" or is_opaque(row.form, variables)) for row in body.data)
         return not stay or guarded(graph, variables, rows, body.args[0])
-    return terms_with_guards(graph, tied, body) is not None
+    if terms_with_guards(graph, tied, body) is not None:
+        return True
+    return cases_of_nested_inequality(graph, tied, body) is not None
 
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""
+
+SPLIT_LIMIT = 2
+"""Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
@@ -193,6 +201,25 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
         graph.guard([row], _decided(graph, body, guards, {row: True})),
         graph.guard([Row("ge", row.form - 1)], elsewhere),
         graph.guard([Row("ge", -row.form - 1)], elsewhere),
+    ]
+
+
+def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    if body.plain:
+        return None
+    guards, rows = _nested_rows(variables, body)
+    opposites: dict[Row, Row] = {}
+    for row in rows:
+        opposite = normalise(row.negation()) if row.kind != "eq" and row not in opposites.values() else None
+        if isinstance(opposite, Row):
+            opposites[row] = opposite
+    if not 0 < len(opposites) <= SPLIT_LIMIT:
+        return None
+    row, opposite = next(iter(opposites.items()))
+    return [
+        graph.guard([row], _decided(graph, body, guards, {row: True, opposite: False})),
+        graph.guard([opposite], _decided(graph, body, guards, {row: False, opposite: True})),
     ]
 
 
