@@ -10,6 +10,7 @@ Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 - ``1 - sigmoid(u)`` is ``sigmoid(-u)``, unless only ``sigmoid(u)`` is there: ``s (1 - s)`` stays
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
+- the diagonal of a function of repeated tensors is the function of what is repeated
 - matrices such as ``X^T X`` and ``A + A^T``, sums, functions and inverses of such are their own transposes
 - ``c x - c y`` is ``c (x - y)``; ``(x + y) + x`` is ``2 x + y``
 

@@ -302,6 +302,33 @@ def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, boo
     return found
 
 
+def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """The diagonal of f(x repeated in columns, y repeated in rows) = f(x, y)"""
+    coefficient, inputs, output, extents = node.data
+    parts = list(zip(node.args, inputs, strict=True))
+    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
+    if found == parts:
+        return None
+    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
+
+
+def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
+    """An operand of which a diagonal is taken: a function of repeated tensors as the function of their diagonals."""
+    own = tuple(dict.fromkeys(labels))
+    tensors = [part for part in arg.args if part.shape]
+    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+        return arg, labels
+    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
+    return graph.rebuild(arg, parts), own
+
+
+def _is_repeated(tensor: Node) -> bool:
+    """Whether the entries of a tensor, or of what a condition compares, are repeated along an axis."""
+    if tensor.op in ("compare", "and", "or", "not"):
+        return all(is_view(part) for part in tensor.args if part.shape)
+    return is_view(tensor)
+
+
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
     if node.op == "cof":
@@ -358,7 +385,7 @@ RULES: Rules = {
     "pow": (_sigmoid, _power, _outside),
     "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
-    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

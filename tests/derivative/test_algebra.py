@@ -132,6 +132,9 @@ class Forms:
     def columns(self, vector):
         return self.graph.ein(1, [(vector, "j")], "ij", {"i": Affine.of(3)})
 
+    def chosen(self, sign, value):
+        return self.graph.select(self.graph.compare("<", sign, self.graph.const(F(1, 2))), value, self.graph.zero)
+
     def delta(self):
         return self.graph.delta((Affine.of(3),))
 
@@ -203,14 +206,6 @@ RULES = {
     "log(1 - sigmoid)": (
         lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.neg(f.call(softplus, f.x)),
-    ),
-    "log(2 - sigmoid) stays": (
-        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
-        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 2)),
-    ),
-    "log(1 + sigmoid) stays": (
-        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
-        lambda f: f.call(sympy.log, f.add(f.call(sigmoid, f.x), 1)),
     ),
     "softplus of a transposed matrix": (
         lambda f: f.call(sympy.log, f.add(f.exp(f.ein("ij->ji", f.A)), 1)),
@@ -381,6 +376,18 @@ RULES = {
     "what would be larger than all operands stays": (
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
+    ),
+    "diagonal of a choice": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.rows(f.x), f.columns(f.y)), f.z),
+        lambda f: f.mul(f.chosen(f.x, f.y), f.z),
+    ),
+    "trace of a choice": (
+        lambda f: f.ein("ii->", f.chosen(f.rows(f.x), f.columns(f.y))),
+        lambda f: f.total(f.chosen(f.x, f.y)),
+    ),
+    "diagonal of a choice between entries stays": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
     ),
     "other places are not common": (
         lambda f: f.add(f.ein("ij,jk->ik", f.A, f.B), f.ein("ji,jk->ik", f.A, f.C)),
