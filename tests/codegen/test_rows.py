@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.loops import Bound, Let, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
-from sympy_tensordiff.codegen.schedule.windows import most_steps, windowed
+from sympy_tensordiff.codegen.schedule.rows import most_steps, windowed
 from sympy_tensordiff.integer.affine import Affine
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import sympy
 
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.contract import in_pairs
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.exponentials import finite
