@@ -216,7 +216,7 @@ def assemble(
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
-    definitions = define_arrays(graph, found, results, arrays, taken, hints)
+    definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=library)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]

@@ -211,7 +211,7 @@ def blocks_text(step: Step, names: Names, prover: Prover) -> str:
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------- scheduled nests as functions
+# ---------------------------------------------------------------------------- modules
 
 
 PLUS = '''\

@@ -165,7 +165,7 @@ class CudaPrinter(NestPrinter):
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
 
-# ---------------------------------------------------------------------------- kernels as text: one thread per entry
+# ---------------------------------------------------------------------------- modules
 
 
 def print_program(program: Program) -> str:

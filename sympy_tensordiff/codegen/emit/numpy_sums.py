@@ -1,4 +1,4 @@
-"""What is added to an accumulator by NumPy: which dimensions are summed over, and where the sums go."""
+"""Conditions, ranges and sums as NumPy text: narrower spans, masks, which dimensions are summed, and where sums go."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def is_short(loop: Loop) -> bool:
     return any(n.is_constant and n.constant <= SHORT for n in lengths)
 
 
-# ---------------------------------------------------------------------------- conditions and ranges
+# ---------------------------------------------------------------------------- sums of lanes
 
 
 _FUNCTIONS: dict[Reduction, tuple[str, str]] = {

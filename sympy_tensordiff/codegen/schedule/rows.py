@@ -98,7 +98,7 @@ def windowed(loop: Loop, axis: str) -> Loop:
     return replace(loop, lows=(Bound(Affine()), *lows), highs=(Bound(width), *highs), body=moved)
 
 
-# ---------------------------------------------------------------------------- loops along windows
+# ---------------------------------------------------------------------------- loops over rows
 
 
 SHORT = 8
