@@ -133,11 +133,6 @@ def sums_labels(node: Node) -> bool:
     return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
 
 
-def is_computed(node: Node) -> bool:
-    """Whether a loop computes a tensor that is no array of its own yet."""
-    return node.op not in STORED and not sums_labels(node)
-
-
 def is_product(node: Node) -> bool:
     """Whether a node is a sum of products that a library for matrices computes.
 
