@@ -4,14 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from sympy_tensordiff.codegen.program import build_program, program_at
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, compile_program, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
-from sympy_tensordiff.codegen.run.distribution import BlockFunction, distributed
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+
+
+class BlockFunction(Protocol):
+    """What `lambdify` returns for the backends on Dask; `DaskFunction` describes it."""
+
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
+
+    def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
+        """The slices of every argument that one block reads."""
+
+    def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
+        """The parts of every argument that one block reads."""
+
+    def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
+        """Tasks and bytes of a call."""
+
+    @property
+    def plan(self) -> str:
+        """Kernels, their loops in blocks, and what is reduced."""
+
+
+Distribution: TypeAlias = Callable[..., BlockFunction]
+
+_distribution: list[Distribution] = []
+
+
+def register_distribution(function: Distribution) -> Distribution:
+    """Make ``function(args, expr, blocks, memory, backend, options)`` the callable of the backends on Dask."""
+    _distribution[:] = [function]
+    return function
+
+
+def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
+    """A callable on Dask arrays by the registered function."""
+    return _distribution[0](args, expr, blocks, memory, backend, options)
 
 
 @overload

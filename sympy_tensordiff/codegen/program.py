@@ -9,19 +9,18 @@ from typing import Any
 
 from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import uses
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
-from sympy_tensordiff.codegen.lower.terms import defined_at_zero, in_terms
+from sympy_tensordiff.codegen.lower.terms import defined_at_zero, expanded, in_terms, repeated_calls, without_twins
 from sympy_tensordiff.codegen.lower.ties import with_kept_values
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
@@ -32,11 +31,10 @@ from sympy_tensordiff.codegen.run.signature import (
     over_names,
     read_arguments,
 )
-from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_copies, without_unread
+from sympy_tensordiff.codegen.schedule.copies import with_packed_pairs, without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
@@ -218,7 +216,7 @@ def assemble(
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
-    definitions = define_arrays(graph, found, results, arrays, taken, hints)
+    definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=library)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import sympy
 
+from sympy_tensordiff.codegen.api import register_distribution
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.program import program_at
-from sympy_tensordiff.codegen.run.distribution import register_distribution
 from sympy_tensordiff.codegen.run.results import flatten, nesting
 from sympy_tensordiff.codegen.run.signature import in_order
 from sympy_tensordiff.distributed.arguments import (

@@ -14,7 +14,7 @@ import sympy
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.ir.identifiers import unique
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.distributed.footprints import (
     Ranges,
     affine,

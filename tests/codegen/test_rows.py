@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.loops import Bound, Let, Loop
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
-from sympy_tensordiff.codegen.schedule.windows import most_steps, windowed
+from sympy_tensordiff.codegen.schedule.rows import most_steps, windowed
 from sympy_tensordiff.integer.affine import Affine
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")
@@ -44,15 +44,18 @@ def test_windows_of_a_long_row(parallel):
 
 
 def test_a_window_is_counted_from_its_start_where_it_has_fewer_steps():
-    """Not where the index of the sum has fewer values, nor where the length of the window is none in numbers."""
-    start, end, last = (Bound(Affine.variable("p") + shift) for shift in (-8, 0, 2))
+    """Not where the index of the sum has fewer values, nor where the length of the window is long, or no number."""
+    start, end, last, far = (Bound(Affine.variable("p") + shift) for shift in (-8, 0, 2, 7))
+    many = Bound(Affine.of(99))
     x = Let("v", Load("x", (Affine.variable("i"),)))
-    for low, high, steps in (
-        (start, end, 9),
-        (start, last, None),
-        (start, Bound(Affine.variable("p") + Affine.variable("m")), None),
+    for low, high, stop, steps in (
+        (start, end, Bound(Affine.of(9)), 9),
+        (start, last, Bound(Affine.of(9)), None),
+        (start, last, many, 11),
+        (start, far, many, None),
+        (start, Bound(Affine.variable("p") + Affine.variable("m")), many, None),
     ):
-        loop = Loop("i", (Bound(Affine.of(0)), low), (Bound(Affine.of(9)), high), (x,))
+        loop = Loop("i", (Bound(Affine.of(0)), low), (stop, high), (x,))
         found = windowed(loop, "p")
         assert (found != loop) == (steps is not None)
         if steps is not None:

@@ -12,10 +12,9 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
-from sympy_tensordiff.codegen.emit.numba_nests import NumbaPrinter
+from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
 from sympy_tensordiff.codegen.ir.loops import STARTS, Alloc, Bound, If, Loop, Set
-from sympy_tensordiff.codegen.ir.nest_laws import NestLaws
-from sympy_tensordiff.codegen.ir.nests import exactly, span, start
+from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, span, start
 from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
 from sympy_tensordiff.codegen.emit.c_library import helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
-from sympy_tensordiff.codegen.emit.c_products import is_product
-from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
+from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText, is_product
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.ir.facts import Prover

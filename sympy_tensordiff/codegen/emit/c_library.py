@@ -3,15 +3,125 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from sympy_tensordiff.codegen.emit.c_nests import CForms
-from sympy_tensordiff.codegen.emit.c_products import MULTIPLIED
-from sympy_tensordiff.codegen.emit.forms import INDENT, Names
-from sympy_tensordiff.codegen.ir.programs import Apply, Solve
-from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.errors import NotInCError
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.codegen.emit.forms import INDENT
+
+TERMS, ROWS, COLUMNS, TILE = 256, 64, 512, (4, 16)
+"""Lengths of the blocks, and rows and columns of a tile, whose sums stay in registers.
+
+Compiled by gcc 12 for AVX-512, a tile of double precision of 16 columns makes 71 operations in a nanosecond, of 8 40.
+"""
+
+MULTIPLIED = {
+    "places": """\
+/* Where some of the points of several axes lie in an array, of which steps[axis][of] is the step of an axis. */
+static void places(ptrdiff_t *found, ptrdiff_t first, ptrdiff_t count, int rank, const ptrdiff_t (*steps)[3], int of) {
+    for (ptrdiff_t n = 0; n < count; n++) {
+        ptrdiff_t rest = first + n;
+        found[n] = 0;
+        for (int axis = rank - 1; axis >= 0; axis--) {
+            found[n] += rest % steps[axis][0]*steps[axis][of];
+            rest /= steps[axis][0];
+        }
+    }
+}""",
+    "tile": f"""\
+/* The sums of products of {TILE[0]} rows and {TILE[1]} columns. */
+static void tile(real *restrict sums, const real *restrict a, const real *restrict b, ptrdiff_t terms) {{
+    real s0[{TILE[1]}] = {{0}}, s1[{TILE[1]}] = {{0}}, s2[{TILE[1]}] = {{0}}, s3[{TILE[1]}] = {{0}};
+    for (ptrdiff_t k = 0; k < terms; k++) {{
+        const real a0 = a[4*k], a1 = a[4*k + 1], a2 = a[4*k + 2], a3 = a[4*k + 3];
+        VECTOR
+        for (int j = 0; j < {TILE[1]}; j++) {{
+            const real y = b[{TILE[1]}*k + j];
+            s0[j] += a0*y;
+            s1[j] += a1*y;
+            s2[j] += a2*y;
+            s3[j] += a3*y;
+        }}
+    }}
+    for (int j = 0; j < {TILE[1]}; j++) {{
+        sums[j] = s0[j];
+        sums[{TILE[1]} + j] = s1[j];
+        sums[{2 * TILE[1]} + j] = s2[j];
+        sums[{3 * TILE[1]} + j] = s3[j];
+    }}
+}}""",
+    "packed": """\
+/* Copy a block, strip by strip: the lines of a strip side by side, term by term; zeros fill the last strip. */
+static void packed(real *restrict to, const real *restrict from, const ptrdiff_t *lines, ptrdiff_t count,
+                   const ptrdiff_t *terms, ptrdiff_t length, ptrdiff_t width) {
+    for (ptrdiff_t first = 0; first < count; first += width) {
+        for (ptrdiff_t k = 0; k < length; k++) {
+            for (ptrdiff_t n = 0; n < width; n++) {
+                *to++ = first + n < count ? from[lines[first + n] + terms[k]] : 0;
+            }
+        }
+    }
+}""",
+    "multiplied": f"""\
+/* Add factor times a product of matrices to c. Rows have steps in c and a, columns in c and b, terms in a and b. */
+static void multiplied(real *c, const real *a, const real *b, real factor, int row_axes, const ptrdiff_t (*rows)[3],
+                       int column_axes, const ptrdiff_t (*columns)[3], int term_axes, const ptrdiff_t (*terms)[3],
+                       real *work) {{
+    ptrdiff_t row_c[{ROWS}], row_a[{ROWS}], column_c[{COLUMNS}], column_b[{COLUMNS}], term_a[{TERMS}], term_b[{TERMS}];
+    ptrdiff_t all_rows = 1, all_columns = 1, all_terms = 1;
+    int is_dense[{COLUMNS // TILE[1]}];
+    real sums[{TILE[0] * TILE[1]}];
+    for (int axis = 0; axis < row_axes; axis++) {{
+        all_rows *= rows[axis][0];
+    }}
+    for (int axis = 0; axis < column_axes; axis++) {{
+        all_columns *= columns[axis][0];
+    }}
+    for (int axis = 0; axis < term_axes; axis++) {{
+        all_terms *= terms[axis][0];
+    }}
+    for (ptrdiff_t j0 = 0; j0 < all_columns; j0 += {COLUMNS}) {{
+        const ptrdiff_t n = least({COLUMNS}, all_columns - j0);
+        places(column_c, j0, n, column_axes, columns, 1);
+        places(column_b, j0, n, column_axes, columns, 2);
+        for (ptrdiff_t j = 0; j < n; j += {TILE[1]}) {{
+            is_dense[j/{TILE[1]}] = j + {TILE[1]} <= n;
+            for (ptrdiff_t q = 1; q < {TILE[1]} && j + q < n; q++) {{
+                is_dense[j/{TILE[1]}] &= column_c[j + q] == column_c[j] + q;
+            }}
+        }}
+        for (ptrdiff_t k0 = 0; k0 < all_terms; k0 += {TERMS}) {{
+            const ptrdiff_t length = least({TERMS}, all_terms - k0);
+            real *const left = work, *const right = work + {ROWS}*length;
+            places(term_a, k0, length, term_axes, terms, 1);
+            places(term_b, k0, length, term_axes, terms, 2);
+            packed(right, b, column_b, n, term_b, length, {TILE[1]});
+            for (ptrdiff_t i0 = 0; i0 < all_rows; i0 += {ROWS}) {{
+                const ptrdiff_t m = least({ROWS}, all_rows - i0);
+                places(row_c, i0, m, row_axes, rows, 1);
+                places(row_a, i0, m, row_axes, rows, 2);
+                packed(left, a, row_a, m, term_a, length, {TILE[0]});
+                for (ptrdiff_t j = 0; j < n; j += {TILE[1]}) {{
+                    for (ptrdiff_t i = 0; i < m; i += {TILE[0]}) {{
+                        tile(sums, left + i*length, right + j*length, length);
+                        for (ptrdiff_t p = 0; p < {TILE[0]} && i + p < m; p++) {{
+                            if (is_dense[j/{TILE[1]}]) {{
+                                real *const to = c + row_c[i + p] + column_c[j];
+                                VECTOR
+                                for (int q = 0; q < {TILE[1]}; q++) {{
+                                    to[q] += factor*sums[p*{TILE[1]} + q];
+                                }}
+                                continue;
+                            }}
+                            for (ptrdiff_t q = 0; q < {TILE[1]} && j + q < n; q++) {{
+                                c[row_c[i + p] + column_c[j + q]] += factor*sums[p*{TILE[1]} + q];
+                            }}
+                        }}
+                    }}
+                }}
+            }}
+        }}
+    }}
+}}""",
+}
 
 HELPERS: dict[str, str] = {
     "divided": """\
@@ -261,113 +371,3 @@ def _power(exponent: int) -> str:
     for bit in f"{exponent:b}"[1:]:
         lines.append(f"{INDENT}result = result*result{'*x' * (bit == '1')};")
     return "\n".join([*lines, f"{INDENT}return result;", "}"])
-
-
-KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
-
-
-class CallPrinter:
-    """The body of the function of a library call, which computes matrix by matrix in ``work``."""
-
-    def __init__(self, step: Solve | Apply, names: Names, shapes: Shapes, factor: str) -> None:
-        self.step = step
-        self.names = names
-        self.forms = CForms(names, shapes)
-        self.factor = factor
-        self.lines: list[str] = []
-        operand = step.operand if isinstance(step, Apply) else step.left.array
-        *batch, _, n = shapes[operand]
-        self.operand, self.batch, self.n = operand, list(batch), n
-        self.work = names.fresh("work")
-        self.code = names.fresh("code")
-        self.entries: list[list[Affine]] = []
-        """The shapes of the arrays in ``work``."""
-
-    def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
-        """Append loops over axes around a line."""
-        self.lines += self.forms.loops(axes, [line])
-
-    def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """An array in ``work``."""
-        name = self.names.fresh(wish)
-        place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
-        self.lines.append(f"real *{name} = {self.work}{place};")
-        self.forms.shapes[name] = shape
-        self.entries.append(list(shape))
-        return name
-
-    def entry(self, array: str, index: Sequence[str]) -> str:
-        own = self.names(array)
-        return f"{own}[{self.forms.flat(array, list(map(Affine.variable, index)))}]"
-
-    def printed(self) -> list[str]:
-        """The lines."""
-        step, n = self.step, self.n
-        fresh = self.names.fresh
-        batch = [fresh(f"b{number}") for number in range(len(self.batch))]
-        head = list(zip(batch, self.batch, strict=True))
-        row, column = fresh("i"), fresh("j")
-        if isinstance(step, Apply) and step.function == "factors":
-            self.factors(step, batch, row, column)
-        else:
-            if step.factored:
-                factors = fresh("factors")
-                self.forms.shapes[factors] = (n + 1, n)
-                place = self.forms.flat(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
-                self.lines.append(f"const real *{factors} = {self.names(self.operand)} + {place};")
-            else:
-                factors = self.array("factors", (n + 1, n))
-                source = self.entry(self.operand, [*batch, row, column])
-                self.loops([(row, n), (column, n)], f"{self.entry(factors, [row, column])} = {source};")
-                self.lines.append(f"factorized({factors}, {self.forms.form(n)}, 0);")
-            if isinstance(step, Solve):
-                self.solve(step, factors, batch)
-            else:
-                self.apply(step, factors, batch, row, column)
-        return [INDENT + line for line in self.forms.loops(head, self.lines)]
-
-    def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        source = self.entry(self.operand, [*batch, row, column])
-        target = self.entry(step.array, [*batch, row, column])
-        self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
-        place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
-        call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
-        self.lines.append(f"{self.code} |= {call};")
-
-    def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        value = [*batch, row, column] if step.function == "inv" else batch
-        index = [value[axis] for axis in step.axes] if step.axes else value
-        n = self.forms.form(self.n)
-        if step.function in KINDS:
-            text = f"determinant({factors}, {n}, {KINDS[step.function]})"
-            self.lines.append(f"{self.entry(step.array, index)} = {self.factor}{text};")
-            return
-        if step.function != "inv":
-            raise NotInCError(
-                f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative, which "
-                "holds at singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
-            )
-        columns = self.array("columns", (self.n, self.n))
-        axes = [(row, self.n), (column, self.n)]
-        self.loops(axes, f"{self.entry(columns, [row, column])} = {row} == {column};")
-        self.lines.append(f"{self.code} |= solved({factors}, {columns}, {n}, {n}, 0);")
-        self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};")
-
-    def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
-        *labels, first, second = step.left.labels
-        summed, free = (second, first) if first in step.output else (first, second)
-        names = dict(zip(labels, batch, strict=True))
-        extents = dict(zip(step.right.labels, self.forms.shapes[step.right.array], strict=True))
-        rest = [label for label in step.output if label != free and label not in labels]
-        axes = [(names.setdefault(label, self.names.fresh(f"k{n}")), extents[label]) for n, label in enumerate(rest)]
-        names[summed] = names[free] = row = self.names.fresh("k")
-        columns = self.array("columns", (self.n, *(extent for _, extent in axes)))
-        own = self.entry(columns, [row, *(name for name, _ in axes)])
-        axes = [(row, self.n), *axes]
-        source = self.entry(step.right.array, [names[label] for label in step.right.labels])
-        self.loops(axes, f"{own} = {source};")
-        count = self.forms.entries([extent for _, extent in axes[1:]])
-        call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
-        self.lines.append(f"{self.code} |= {call};")
-        target = self.entry(step.array, [names[label] for label in step.output])
-        self.loops(axes, f"{target} = {self.factor}{own};")

@@ -9,10 +9,9 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, INDENT, OR, SUM, UNARY, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements

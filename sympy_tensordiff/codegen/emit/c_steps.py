@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sympy_tensordiff.codegen.emit.base import number_text
-from sympy_tensordiff.codegen.emit.c_library import HELPERS, CallPrinter
-from sympy_tensordiff.codegen.emit.c_nests import LIBRARY, OWN, CPrinter
-from sympy_tensordiff.codegen.emit.c_products import MULTIPLIED, ProductPrinter
+from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, MULTIPLIED, ROWS, TERMS, TILE
+from sympy_tensordiff.codegen.emit.c_nests import LIBRARY, OWN, CForms, CPrinter
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
-from sympy_tensordiff.codegen.emit.forms import INDENT, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.cpu import Place
-from sympy_tensordiff.codegen.schedule.together import nest_of
+from sympy_tensordiff.codegen.schedule.fusion import nest_of
 from sympy_tensordiff.errors import NotInCError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import slope
 
 
 @dataclass
@@ -122,6 +125,202 @@ class StepPrinter:
         head = f"static {result} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return StepText(text, passed, dict(work))
+
+
+# ---------------------------------------------------------------------------- calls of a library
+
+
+KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
+
+
+class CallPrinter:
+    """The body of the function of a library call, which computes matrix by matrix in ``work``."""
+
+    def __init__(self, step: Solve | Apply, names: Names, shapes: Shapes, factor: str) -> None:
+        self.step = step
+        self.names = names
+        self.forms = CForms(names, shapes)
+        self.factor = factor
+        self.lines: list[str] = []
+        operand = step.operand if isinstance(step, Apply) else step.left.array
+        *batch, _, n = shapes[operand]
+        self.operand, self.batch, self.n = operand, list(batch), n
+        self.work = names.fresh("work")
+        self.code = names.fresh("code")
+        self.entries: list[list[Affine]] = []
+        """The shapes of the arrays in ``work``."""
+
+    def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
+        """Append loops over axes around a line."""
+        self.lines += self.forms.loops(axes, [line])
+
+    def array(self, wish: str, shape: Sequence[Affine]) -> str:
+        """An array in ``work``."""
+        name = self.names.fresh(wish)
+        place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
+        self.lines.append(f"real *{name} = {self.work}{place};")
+        self.forms.shapes[name] = shape
+        self.entries.append(list(shape))
+        return name
+
+    def entry(self, array: str, index: Sequence[str]) -> str:
+        own = self.names(array)
+        return f"{own}[{self.forms.flat(array, list(map(Affine.variable, index)))}]"
+
+    def printed(self) -> list[str]:
+        """The lines."""
+        step, n = self.step, self.n
+        fresh = self.names.fresh
+        batch = [fresh(f"b{number}") for number in range(len(self.batch))]
+        head = list(zip(batch, self.batch, strict=True))
+        row, column = fresh("i"), fresh("j")
+        if isinstance(step, Apply) and step.function == "factors":
+            self.factors(step, batch, row, column)
+        else:
+            if step.factored:
+                factors = fresh("factors")
+                self.forms.shapes[factors] = (n + 1, n)
+                place = self.forms.flat(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
+                self.lines.append(f"const real *{factors} = {self.names(self.operand)} + {place};")
+            else:
+                factors = self.array("factors", (n + 1, n))
+                source = self.entry(self.operand, [*batch, row, column])
+                self.loops([(row, n), (column, n)], f"{self.entry(factors, [row, column])} = {source};")
+                self.lines.append(f"factorized({factors}, {self.forms.form(n)}, 0);")
+            if isinstance(step, Solve):
+                self.solve(step, factors, batch)
+            else:
+                self.apply(step, factors, batch, row, column)
+        return [INDENT + line for line in self.forms.loops(head, self.lines)]
+
+    def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
+        source = self.entry(self.operand, [*batch, row, column])
+        target = self.entry(step.array, [*batch, row, column])
+        self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
+        place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
+        call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
+        self.lines.append(f"{self.code} |= {call};")
+
+    def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
+        value = [*batch, row, column] if step.function == "inv" else batch
+        index = [value[axis] for axis in step.axes] if step.axes else value
+        n = self.forms.form(self.n)
+        if step.function in KINDS:
+            text = f"determinant({factors}, {n}, {KINDS[step.function]})"
+            self.lines.append(f"{self.entry(step.array, index)} = {self.factor}{text};")
+            return
+        if step.function != "inv":
+            raise NotInCError(
+                f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative, which "
+                "holds at singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
+            )
+        columns = self.array("columns", (self.n, self.n))
+        axes = [(row, self.n), (column, self.n)]
+        self.loops(axes, f"{self.entry(columns, [row, column])} = {row} == {column};")
+        self.lines.append(f"{self.code} |= solved({factors}, {columns}, {n}, {n}, 0);")
+        self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};")
+
+    def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
+        *labels, first, second = step.left.labels
+        summed, free = (second, first) if first in step.output else (first, second)
+        names = dict(zip(labels, batch, strict=True))
+        extents = dict(zip(step.right.labels, self.forms.shapes[step.right.array], strict=True))
+        rest = [label for label in step.output if label != free and label not in labels]
+        axes = [(names.setdefault(label, self.names.fresh(f"k{n}")), extents[label]) for n, label in enumerate(rest)]
+        names[summed] = names[free] = row = self.names.fresh("k")
+        columns = self.array("columns", (self.n, *(extent for _, extent in axes)))
+        own = self.entry(columns, [row, *(name for name, _ in axes)])
+        axes = [(row, self.n), *axes]
+        source = self.entry(step.right.array, [names[label] for label in step.right.labels])
+        self.loops(axes, f"{own} = {source};")
+        count = self.forms.entries([extent for _, extent in axes[1:]])
+        call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
+        self.lines.append(f"{self.code} |= {call};")
+        target = self.entry(step.array, [names[label] for label in step.output])
+        self.loops(axes, f"{target} = {self.factor}{own};")
+
+
+# ---------------------------------------------------------------------------- products of matrices
+# Products of matrices: contractions and correlations, whose operands are read at steps of their own.
+#
+# Each label moves the place of an entry in the arrays that it stands in by a step. Labels of the left operand and of
+# the result are the rows of a matrix, those of the right operand and of the result the columns, those of both operands
+# are summed over; over others there are loops. Blocks of both operands are copied in the order of their use.
+
+
+def is_product(step: object) -> bool:
+    """Whether a step is a product of matrices with rows, columns and terms; others are loops."""
+    if isinstance(step, Contraction):
+        left, right, out = set(step.left.labels), set(step.right.labels), set(step.output)
+        return bool(left & out - right and right & out - left and left & right - out)
+    return isinstance(step, Correlation)
+
+
+class ProductPrinter:
+    """The body of the function of a product."""
+
+    def __init__(self, step: Contraction | Correlation, names: Names, shapes: Shapes, factor: str) -> None:
+        self.names = names
+        self.forms = CForms(names, shapes)
+        self.shapes = shapes
+        self.factor = factor or "1"
+        self.work = names.fresh("work")
+        found = step if isinstance(step, Correlation) else in_views(step, shapes, names.fresh)
+        self.views, self.labels = found.views, found.labels
+        self.steps = [{name: self.step(view, name) for name, _ in self.labels} for view in self.views]
+        wanted: dict[tuple[int, ...], str] = {(0, 1): "rows", (0, 2): "columns", (1, 2): "terms"}
+        self.groups: dict[str, list[tuple[str, Affine]]] = {group: [] for group in (*wanted.values(), "loops")}
+        for name, extent in self.labels:
+            inside = tuple([n for n in range(3) if self.steps[n][name]])
+            self.groups[wanted.get(inside, "loops")].append((name, extent))
+        # The last axis of the result is the last of its group.
+        index = self.views[0].index
+        place = {name: n for n, form in enumerate(index) for name, _ in self.labels if name in form.atoms()}
+        for group in self.groups.values():
+            group.sort(key=lambda label: place.get(label[0], -1))
+
+    def step(self, view: Load, label: str) -> str:
+        """By how much a label moves the place in an array; "" if it does not."""
+        texts = []
+        for axis, form in enumerate(view.index):
+            if label in form.atoms():
+                found = slope(form, label)
+                assert found is not None
+                own = [found[0], *self.shapes[view.array][axis + 1 :]]
+                factors = [self.forms.form(one, UNARY) for one in own if one != Affine.of(1)]
+                texts.append("*".join(factors) or "1")
+        return " + ".join(texts)
+
+    def size(self) -> str:
+        """The entries of the memory that the blocks need."""
+        terms, columns = (
+            self.forms.entries(extent for _, extent in self.groups[group]) for group in ("terms", "columns")
+        )
+        return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
+
+    def start(self, view: Load) -> str:
+        """Where an array is read, or written, at the first values of all labels but those of loops."""
+        inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
+        return f"{self.names(view.array)} + {self.forms.flat(view.array, [f.substitute(inner) for f in view.index])}"
+
+    def printed(self) -> list[str]:
+        """The lines."""
+        out = self.views[0]
+        count = self.forms.entries(self.shapes[out.array])
+        index = self.names.fresh("n")
+        lines = [f"for (ptrdiff_t {index} = 0; {index} < {count}; {index}++) {{"]
+        lines += [f"{INDENT}{self.names(out.array)}[{index}] = 0;", "}"]
+        passed = []
+        for group, pair in (("rows", (0, 1)), ("columns", (0, 2)), ("terms", (1, 2))):
+            own = [(self.forms.form(e), *(self.steps[n][name] for n in pair)) for name, e in self.groups[group]]
+            name = self.names.fresh(group)
+            table = ", ".join(f"{{{', '.join(row)}}}" for row in own or [("1", "0", "0")])
+            lines.append(f"const ptrdiff_t {name}[][3] = {{{table}}};")
+            passed.append(f"{max(1, len(own))}, {name}")
+        axes = [(self.names(name), extent) for name, extent in self.groups["loops"]]
+        starts = ", ".join(map(self.start, self.views))
+        lines += self.forms.loops(axes, [f"multiplied({starts}, {self.factor}, {', '.join(passed)}, {self.work});"])
+        return [INDENT + line for line in lines]
 
 
 # ---------------------------------------------------------------------------- names

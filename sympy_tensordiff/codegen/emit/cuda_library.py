@@ -37,51 +37,13 @@ def of_library(stream):
     return stack
 '''
 
-FACTORIZED = {
-    "factorized": '''
-def factorized(matrix, kind, name):
-    """The matrix itself and one row more: cuSOLVER's own functions factorize it."""
-    return np.concatenate([matrix, matrix[..., :1, :]], -2)
-''',
-    "solve_factorized": '''
-def solve_factorized(factors, right, transposed, name):
-    """The solution x of matrix @ x = right, or of the transposed matrix."""
-    matrix = factors[..., :-1, :]
-    matrix = matrix.swapaxes(-2, -1) if transposed else matrix
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
-''',
-    "inverse_factorized": '''
-def inverse_factorized(factors, name):
-    """The inverse of a matrix."""
-    try:
-        return np.linalg.inv(factors[..., :-1, :])
-    except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
-''',
-    "log_determinant_factorized": '''
-def log_determinant_factorized(factors, is_absolute):
-    """The logarithm of the determinant, or of its absolute value; nan where it is negative."""
-    sign, value = np.linalg.slogdet(factors[..., :-1, :])
-    return np.where(is_absolute | (sign >= 0), value, math.nan)
-''',
-    "determinant_factorized": '''
-def determinant_factorized(factors):
-    """The determinant."""
-    return np.linalg.det(factors[..., :-1, :])
-''',
-}
-"""What stands for the functions of LAPACK's factors, which a CUDA device does not have."""
-
 OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(steps: Sequence[Product | Apply], program: Program, names: Names) -> list[str]:
     """The functions of library calls, which are those of NumPy under CuPy's name."""
     texts = [library_text(step, program, names).replace("def fill_", "def library_fill_", 1) for step in steps]
-    pieces = [*library_helpers(steps, texts, FACTORIZED), *texts]
+    pieces = [*library_helpers(steps, texts), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
 
@@ -112,7 +74,6 @@ def require_library(step: Step) -> None:
 def _what(step: Step) -> str:
     """What a library call computes that no kernel of one thread per entry does."""
     names = {
-        "factors": "the factors of a matrix",
         "inv": "an inverse",
         "cofactor": "a cofactor",
         "det": "a determinant",

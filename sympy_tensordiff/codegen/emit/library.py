@@ -8,7 +8,6 @@ are written here are dense, so that their reshaped forms are the same memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import signed_text
@@ -211,14 +210,12 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
-def library_helpers(
-    steps: Iterable[Step], texts: Sequence[str], instead: Mapping[str, str] = MappingProxyType({})
-) -> list[str]:
-    """The helper functions that the texts call, in a stable order; those of ``instead`` in place of their own."""
+def library_helpers(steps: Iterable[Step], texts: Sequence[str]) -> list[str]:
+    """The helper functions that the texts call, in a stable order."""
     if all(isinstance(step, Kernel) for step in steps):
         return []
     found: list[str] = []
-    for name, text in reversed({**LIBRARY_HELPERS, **instead}.items()):  # a helper stands before those that call it
+    for name, text in reversed(LIBRARY_HELPERS.items()):  # a helper stands before those that call it
         if any(f" {name}(" in t for t in (*texts, *found)):
             found.insert(0, text.strip("\n"))
     return found

@@ -1,16 +1,16 @@
 """NumPy: every kernel over all entries at once, sums along axes of their own.
 
 A sum of products is an ``einsum`` of two arrays (`numpy_products`), any other one is cut into blocks,
-so that what is computed on the way has `numpy_conditions.BLOCK` entries at most, or no more than what
+so that what is computed on the way has `numpy_sums.BLOCK` entries at most, or no more than what
 it is computed from. Conditions make slices shorter, or are masks (`numpy_lanes`). Where the range of
 a sum depends on the entry, it is a running one (`numpy_sums`), or runs over the widest range with
-zeros in between (`numpy_ranges`); else it is a loop in Python over the widest range, in which each
+zeros in between (`numpy_products`); else it is a loop in Python over the widest range, in which each
 operation covers the entries for which the index is in bounds.
 """
 
 from __future__ import annotations
 
-from sympy_tensordiff.codegen.emit import numpy_conditions
+from sympy_tensordiff.codegen.emit import numpy_sums
 from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.driver import (
     WORD,
@@ -28,12 +28,10 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import Block, Names
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.emit.numpy_conditions import Narrowing, is_short, loop_ends
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.numpy_products import print_product
-from sympy_tensordiff.codegen.emit.numpy_ranges import find_offsets, widened
+from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, widened
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
-from sympy_tensordiff.codegen.emit.numpy_sums import Additions
+from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
@@ -72,9 +70,7 @@ def print_program(program: Program) -> str:
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if has_blocks:
-        top.append(
-            f"BLOCK = {numpy_conditions.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-        )
+        top.append(f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, Loop, Statement, Store
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
@@ -20,6 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Solve,
     Step,
 )
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import array_shapes, loops, outer_names, statements
 from sympy_tensordiff.errors import VerificationError

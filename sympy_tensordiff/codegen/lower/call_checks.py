@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Check, DataCheck
+from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.verify import escape_at, failing
 from sympy_tensordiff.codegen.lower.functions import operation

@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.materialise import is_computed
 from sympy_tensordiff.codegen.lower.paths import (
     Extents,
     Labelled,
@@ -56,7 +55,6 @@ class _Pairing:
         self.hints = hints
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
-        self.results = {root.args[0] if is_view(root) and root.args else root for root in roots}
         self.first: dict[Node, set[Node]] = {}
         """The products of two operands with which an order of least work can begin, and the einsum nodes of these."""
         self.current = graph.zero
@@ -82,8 +80,7 @@ class _Pairing:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        scaled = self.scaled(operands, output, extents) if node in self.results else operands
-        work, result = self.ordered(scaled, output, extents)
+        work, result = self.ordered(operands, output, extents)
         for place, (operand, labels) in enumerate(operands):
             if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
                 own = len(operand.args) * self.products.volume(labels, extents) if operand in self.single else 0
@@ -91,23 +88,6 @@ class _Pairing:
                 if 2 * sum(cost for cost, _ in apart) <= work + own:
                     return self.graph.add([part for _, part in apart])
         return result
-
-    def scaled(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> list[Labelled]:
-        """The operands of a result; a loop that computes one multiplies with the scalars, which would need another."""
-        scalars = [part for part in operands if not part[0].shape]
-        tensors = [part for part in operands if part[0].shape]
-        if not scalars or {label for _, labels in tensors for label in labels}.issubset(output):
-            return operands
-        for place, (node, labels) in enumerate(tensors):
-            if (
-                node in self.single
-                and is_computed(node)
-                and self.products.volume(labels, extents) <= self.products.volume(output, extents)
-            ):
-                axes = tuple(range(len(labels)))
-                tensors[place] = (self.graph.ein(1, [(node, axes), *scalars], axes), labels)
-                return tensors
-        return operands
 
     def term(
         self, operands: Sequence[Labelled], place: int, term: Node, output: tuple[int, ...], extents: Extents

@@ -18,14 +18,13 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import under
-from sympy_tensordiff.codegen.lower.expand import axes_read
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
-from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.materialise import is_dear, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
-from sympy_tensordiff.codegen.lower.shared import uses
 from sympy_tensordiff.codegen.lower.storage import Block
+from sympy_tensordiff.codegen.lower.terms import axes_read
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient

@@ -10,10 +10,12 @@ computed once. What is between them is fused into the loops that use it, unless
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 
 import sympy
 
+from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 
@@ -131,11 +133,6 @@ def sums_labels(node: Node) -> bool:
     return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
 
 
-def is_computed(node: Node) -> bool:
-    """Whether a loop computes a tensor that is no array of its own yet."""
-    return node.op not in STORED and not sums_labels(node)
-
-
 def is_product(node: Node) -> bool:
     """Whether a node is a sum of products that a library for matrices computes.
 
@@ -236,3 +233,80 @@ def array_operands(node: Node) -> tuple[Node, ...] | None:
             place = 1 - direction
         return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
     return None
+
+
+# ---------------------------------------------------------------------------- parts that are used elsewhere
+# Which parts of a value other values use, too, and so are worth an array before the value has one.
+
+
+_ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
+
+
+def uses(*bodies: Node) -> Counter[Node]:
+    """How often each node is used in a kernel; a comprehension has kernels of its own."""
+    found: Counter[Node] = Counter()
+    seen = set(bodies)
+    stack = list(bodies)
+    while stack:
+        for arg in stack.pop().args:
+            found[arg] += 1
+            if arg not in seen and arg.op != "comprehension":
+                seen.add(arg)
+                stack.append(arg)
+    return found
+
+
+def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
+    """The outermost parts of ``node`` that hold a sum, depend on ``known`` variables only and are used elsewhere.
+
+    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left
+    there, and so is what calls a function of the user's.
+    """
+    elsewhere = _used_elsewhere(node, totals)
+    found = []
+    stack = [node]
+    seen = {node}
+    while stack:
+        part = stack.pop()
+        if part is not node:
+            if not part.height or part.shape or part.op == "comprehension":
+                continue
+            kept = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
+            if part in elsewhere and kept and known >= part.free and not _calls_external(part):
+                found.append(part)
+                continue
+            if part.op == "select":
+                continue
+        new = [arg for arg in reversed(part.args) if arg not in seen]
+        seen.update(new)
+        stack += new
+    return found
+
+
+def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
+    """The parts of ``node`` that something outside of it uses, itself or as a part of what it uses."""
+    here = uses(node)
+    found = {part for part in here if any(total[part] > here[part] for total in totals)}
+    stack = list(found)
+    while stack:
+        new = [arg for arg in stack.pop().args if arg in here and arg not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def _is_number(choice: Node) -> bool:
+    """Whether a choice is one between numbers, and not between conditions."""
+    stack, seen = [choice], {choice}
+    while stack:
+        part = stack.pop()
+        new = [arg for arg in part.args[1:] if arg.op == "select" and arg not in seen]
+        seen.update(new)
+        stack += new
+        if any(arg.op in CONDITIONS for arg in part.args[1:]):
+            return False
+    return True
+
+
+def _calls_external(node: Node) -> bool:
+    return any(part.op == "call" and is_external(part) for part in reachable(node))

@@ -1,9 +1,8 @@
 """In which order the operands of an einsum are multiplied, two at a time.
 
-The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply
-the matrices of a chain with each other although a vector stands at its end, its thorough ones miss
-the best order where three operands share a label; so they are compared with each other, and with
-growing one product from a small operand outwards.
+The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply the matrices of a
+chain with each other although a vector stands at its end, so it also runs with the number of multiplications; its
+thorough ones miss the best order where three operands share a label: so they are compared with each other.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ Path = Sequence[tuple[int, ...]]
 
 _FEW = 6
 _SEVERAL = 10
-_SEEDS = 4
-_NEIGHBOURS = 16
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
@@ -47,14 +44,17 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
         return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
     extents: dict[int, int] = dict(sizes)
     operands = list(inputs)
-    searches = [paths.greedy]
+
+    def multiplications(_: int, __: int, ___: int, ____: Labels, one: Labels, two: Labels) -> int:
+        return _volume(one | two, sizes)
+
+    searches: list[Any] = [paths.greedy, partial(paths.greedy, cost_fn=multiplications)]
     if len(inputs) <= _SEVERAL:
         # All orders of equal cost, as of scalars, would be tried: the best two steps at a time are enough.
         searches += [paths.dynamic_programming, partial(paths.branch, nbranch=2)]
     if len(inputs) <= _FEW:
         searches.append(paths.optimal)
-    candidates = [_numbered(search(operands, output, extents)) for search in searches]
-    candidates += [_grown(operands, output, extents, seed) for seed in _seeds(operands, extents)]
+    candidates = (_numbered(search(operands, output, extents)) for search in searches)
     return min(candidates, key=lambda path: _cost(operands, output, extents, path))
 
 
@@ -102,57 +102,6 @@ def _volume(labels: Labels, sizes: Mapping[int, int]) -> int:
     for label in labels:
         total *= sizes[label]
     return total
-
-
-def _seeds(inputs: Sequence[Labels], sizes: Mapping[int, int]) -> list[int]:
-    """The places of the smallest operands, among those of one size the first and the last."""
-    ranked = sorted(range(len(inputs)), key=lambda place: (_volume(inputs[place], sizes), place))
-    smallest = _volume(inputs[ranked[0]], sizes)
-    last = max(place for place in ranked if _volume(inputs[place], sizes) == smallest)
-    return list(dict.fromkeys((*ranked[:_SEEDS], last)))
-
-
-def _grown(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], seed: int) -> Path:
-    """The path of one product that takes up its cheapest neighbour in every step."""
-    holders: dict[int, list[int]] = {}
-    for place, labels in enumerate(inputs):
-        for label in labels:
-            holders.setdefault(label, []).append(place)
-    counts = {label: len(places) + (label in output) for label, places in holders.items()}
-    waiting = dict.fromkeys(range(len(inputs)))
-    order = [seed]
-    current = frozenset(inputs[seed])
-    del waiting[seed]
-    for label in current:
-        counts[label] -= 1
-    while waiting:
-        near = [p for label in sorted(current) for p in _first_waiting(holders[label], waiting)]
-        if not near:
-            near = [next(iter(waiting))]
-        chosen = min(near, key=lambda place: (_volume(current | inputs[place], sizes), place))
-        del waiting[chosen]
-        order.append(chosen)
-        for label in inputs[chosen]:
-            counts[label] -= 1
-        current = frozenset(label for label in current | inputs[chosen] if counts[label] > 0)
-    return _sequential(order)
-
-
-def _first_waiting(places: list[int], waiting: Mapping[int, None]) -> list[int]:
-    """Some of the operands that are still to be taken up."""
-    while places and places[-1] not in waiting:
-        places.pop()
-    while places and places[0] not in waiting:
-        places.pop(0)
-    ends = places[:_NEIGHBOURS] + places[-_NEIGHBOURS:]
-    return [place for place in dict.fromkeys(ends) if place in waiting]
-
-
-def _sequential(order: Sequence[int]) -> Path:
-    """The path that multiplies the operands in this order, one after the other."""
-    count = len(order)
-    rest = list(enumerate(order[2:]))
-    return [(order[0], order[1]), *((place, count + n) for n, place in rest)]
 
 
 # ---------------------------------------------------------------------------- products that are part of others

@@ -4,7 +4,7 @@ A part of an entry that holds a sum is worth an array of its own where it takes 
 it is evaluated: its indices enter only through some integer combinations of the axes and loops
 around it, and their number (the rank) is smaller than that of the axes and loops. Those
 combinations are the axes of the temporary, so ``S[p - k, j]`` and ``S[i, j]`` are one array. Where several such
-parts, or several results, use one sum, that has an array first (`shared`): ``1/S`` and ``1/S**2`` read one ``S``.
+parts, or several results, use one sum, that has an array first (`shared_parts`): ``1/S`` and ``1/S**2`` read one ``S``.
 """
 
 from __future__ import annotations

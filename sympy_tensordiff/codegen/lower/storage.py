@@ -9,13 +9,12 @@ from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
-from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.materialise import is_dear, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
-from sympy_tensordiff.codegen.lower.shared import shared_parts, uses
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import sympy
 
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.contract import in_pairs
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.exponentials import finite
@@ -57,6 +57,7 @@ def define_arrays(
     arrays: Mapping[str, str],
     taken: Container[str],
     hints: Hints,
+    factorizes: bool = True,
 ) -> list[Definition]:
     """The definitions of all arrays that ``roots`` need, in an order in which they can be computed.
 
@@ -72,11 +73,13 @@ def define_arrays(
         Further names that no array may have.
     hints : Hints
         About how long axes are.
+    factorizes : bool
+        Whether there is a library for triangular factors, which serve several calls.
     """
     if not any(root.whole for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
     pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
-    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken).found, taken)
+    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes).found, taken)
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
@@ -108,6 +111,7 @@ class _Definitions:
         results: Sequence[str],
         arguments: Mapping[str, str],
         taken: Container[str],
+        factorizes: bool,
     ) -> None:
         self.graph = graph
         self.arguments = arguments
@@ -131,7 +135,7 @@ class _Definitions:
         self.factors: dict[Node, str] = {}
         needed = Counter(filter(None, map(self.factorized, ordered)))
         for node in ordered:
-            matrix = self.factorized(node)
+            matrix = self.factorized(node) if factorizes else None
             if matrix is not None and matrix not in self.factors:
                 positive = is_positive(graph, matrix)
                 if positive or needed[matrix] > 1:

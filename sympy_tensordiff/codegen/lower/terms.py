@@ -7,11 +7,18 @@ that differ in their signs are one array.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import sympy
 
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 from sympy_tensordiff.simplify.signs import with_signs
 
@@ -126,3 +133,163 @@ def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
         if wanted and all(f in node.args and f is not power for f in wanted):
             found += [node.args.index(f) for f in wanted]
     return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------------------- sums of products of sums, multiplied out
+# Sums of products of sums, multiplied out: only for who asks for it, since what is left may cancel.
+#
+# ``Sum_k (a[i, k] + b[j, k])**2`` is ``Sum_k a[i, k]**2 + Sum_k b[j, k]**2 + 2*Sum_k a[i, k]*b[j, k]``: two sums for
+# fewer indices and a product of matrices. Where a and b nearly cancel, the three terms do, too, and their rounding
+# errors stay. An addition is multiplied out where one of its terms depends on fewer indices than it does, and no
+# factor that is left depends on all of them: that one would be run through as often as before, term by term.
+
+
+MOST = 16
+"""Of more terms than these, none is multiplied out."""
+
+_GREATEST_POWER = 4
+_DEEPEST = 8
+"""How many additions and products in each other are multiplied out."""
+
+
+def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
+    """``roots`` with all sums multiplied out; ``facts`` are known of the sizes."""
+    done: dict[Node, Node] = {}
+    for node in reachable(*roots):
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        done[node] = _sum(graph, new, facts) if new.op == "sum" else new
+    return [done[root] for root in roots]
+
+
+def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
+    variables, rows, body = graph.open(node)
+    indices = frozenset(v for v in body.free if v < 0 or v in variables)
+    found = _terms(body, indices)
+    if any(factor.free >= indices for factors in found for factor in factors):
+        return node
+    terms: dict[Node, Number] = {}
+    for factors in found:
+        coefficient, term = graph.split_coefficient(graph.mul(factors))
+        terms[term] = terms.get(term, 0) + coefficient
+    sums = [graph.scale(c, _nested(graph, variables, rows, graph.factors(term), facts)) for term, c in terms.items()]
+    return graph.add(sums)
+
+
+def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
+    """The factors of each term of a scalar in which what depends on fewer of the ``indices`` is multiplied out."""
+    if level == _DEEPEST:
+        return [(node,)]
+    if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
+        found = [term for arg in node.args for term in _terms(arg, indices, level + 1)]
+        return found if len(found) <= MOST else [(node,)]
+    factors: Sequence[Node] = node.args if node.op == "mul" else ()
+    if node.op == "pow" and node.args[1].data in range(2, _GREATEST_POWER + 1):
+        factors = node.args[:1] * node.args[1].data
+    choices = [_terms(factor, indices, level + 1) for factor in factors]
+    count = 1
+    for terms in choices:
+        count *= len(terms)
+    if not 1 < count <= MOST:
+        return [(node,)]
+    return [tuple([factor for term in terms for factor in term]) for terms in product(*choices)]
+
+
+def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
+    """A sum of a product in which each index is summed where only the factors that depend on it stand."""
+    inner: list[int] = []
+    for v in reversed(variables):
+        inner.insert(0, v)
+        held = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+        others = [factor for factor in factors if factor.free.isdisjoint(inner)]
+        own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
+        rest = tuple([row for row in rows if row not in own])
+        if others and held and is_never_empty(inner, own, (*facts, *rest)):
+            factors = [*others, graph.sum(inner, own, graph.mul(held))]
+            rows, inner = rest, []
+    return graph.sum(inner, rows, graph.mul(factors)) if inner else graph.mul(factors)
+
+
+# ---------------------------------------------------------------------------- sums of a tensor and its transpose
+
+
+def without_twins(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` in which ``Sum_i x[i]*(W[i, p] + W[p, i])`` is two sums: each reads the tensor along its rows."""
+    done: dict[Node, Node] = {}
+    for node in reachable(*roots):
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        done[node] = _apart(graph, new) if new.op == "sum" else new
+    return [done[root] for root in roots]
+
+
+def _apart(graph: Graph, node: Node) -> Node:
+    factors, bound = graph.factors(node.args[0]), graph.bound(node)
+    twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
+    if twins is None:
+        return node
+    rest = [factor for factor in factors if factor is not twins]
+    return graph.add([graph.with_args(node, [graph.mul([*rest, term])]) for term in twins.args])
+
+
+def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
+    """Whether a node is a sum of multiples of entries of one tensor at the same indices in different orders.
+
+    One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
+    """
+    if node.op != "add":
+        return False
+    reads = [graph.split_coefficient(term)[1] for term in node.args]
+    if any(read.op != "read" or read.args[0] is not reads[0].args[0] or len(read.data) < 2 for read in reads):
+        return False
+    if sum(not form.atoms().isdisjoint(bound) for form in reads[0].data) != 1:
+        return False
+    return all(Counter(read.data) == Counter(reads[0].data) for read in reads)
+
+
+# ---------------------------------------------------------------------------- calls that several sums need
+# Values of functions that several sums need: they are worth an array, however few values they are taken of.
+#
+# What is multiplied out is computed in more places than what it was made of. Scatters do not run together with what
+# else needs the same values.
+
+
+def repeated_calls(
+    planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
+) -> set[Node]:
+    """The calls of functions that stand in several binders, whatever their indices are called.
+
+    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they
+    read; ``large``: those that may have more. They are given as `Planner.numbered` does, over the numbered axes.
+    """
+
+    def counts(call: Node) -> bool:
+        if call.height:
+            return of_sums
+        return plain if _is_no_larger(call) else large
+
+    places: Counter[Node] = Counter()
+    for node in reachable(*roots):
+        if node.op in BINDERS:
+            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part) and counts(part)]
+            places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
+    return {call for call, count in places.items() if count > 1}
+
+
+def _inside(binder: Node) -> list[Node]:
+    """What stands below a binder and not below an inner one, nor below a call of a function."""
+    stack, found = [binder.args[0]], {binder.args[0]: None}
+    while stack:
+        node = stack.pop()
+        if node.op not in BINDERS and not is_dear(node):
+            stack += [arg for arg in node.args if arg not in found]
+            found.update(dict.fromkeys(node.args))
+    return list(found)
+
+
+def _is_no_larger(call: Node) -> bool:
+    """Whether a call has no more indices than an array that it reads."""
+    return sum(1 for v in call.free if v < 0) <= axes_read(call)
+
+
+def axes_read(node: Node) -> int:
+    """The most axes of an array that a node reads."""
+    return max((len(part.data) for part in reachable(node) if part.op == "read"), default=0)

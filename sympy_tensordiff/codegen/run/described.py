@@ -20,10 +20,9 @@ from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.cpu import Place
-from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.stages import describe_parts
-from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.integer.affine import Affine
 
 

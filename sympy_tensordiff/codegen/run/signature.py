@@ -8,8 +8,8 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.run.results import SINGLE

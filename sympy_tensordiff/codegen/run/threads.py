@@ -23,13 +23,13 @@ from math import prod
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.matrix_products import is_plain
-from sympy_tensordiff.codegen.emit.numba_nests import runs_in_blocks
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Bound, If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
+from sympy_tensordiff.codegen.schedule.fusion import runs_in_blocks
 
 PARALLEL_WORK = 10_000_000
 """A kernel of about so many operations, 0.1 to 2.5 ms, is worth other cores, and compiling for them.

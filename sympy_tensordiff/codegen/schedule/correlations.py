@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Loop, Store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation

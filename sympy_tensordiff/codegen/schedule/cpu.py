@@ -24,12 +24,12 @@ from sympy_tensordiff.codegen.schedule.rows import (
     STRIP,
     RowPlan,
     is_short,
+    most_steps,
     runs_less_often,
     scans_plan,
     sums_plan,
 )
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
-from sympy_tensordiff.codegen.schedule.windows import most_steps
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Loop, Statement, Store
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, uses, with_parts
 from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan

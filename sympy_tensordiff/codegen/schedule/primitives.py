@@ -16,10 +16,9 @@ from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY, double, explicit,
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
 from sympy_tensordiff.codegen.schedule.scans import Scan
 from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
-from sympy_tensordiff.codegen.schedule.windows import untied
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 Fresh: TypeAlias = Callable[[str], str]

@@ -17,8 +17,7 @@ from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
-from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, runs_less_often
-from sympy_tensordiff.codegen.schedule.windows import most_steps
+from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, most_steps, runs_less_often
 from sympy_tensordiff.integer.affine import Affine
 
 TOGETHER = 8
