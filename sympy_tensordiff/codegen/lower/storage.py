@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.identifiers import named, unique
 from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.lower.costs import Hints
+from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
@@ -228,7 +229,7 @@ class Storage:
         for found in candidates:
             if (serving := self._serving(found)) is not None:
                 return serving, self._index(serving, found)
-        if not (node.height or shared):
+        if not (node.height or shared or self._is_called_often(node, candidates, context)):
             return None  # a call of a function, of which there is no array
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
@@ -344,6 +345,12 @@ class Storage:
             if not nested:
                 return False
         return rank < context.dimension
+
+    def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
+        """Whether loops around a call of a function call it many times for each of its values."""
+        if not (self.temporaries and candidates and is_dear(node)) or is_external(node):
+            return False
+        return candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
         """Whether a candidate of quotients or remainders has fewer entries than the loops around run.

@@ -129,18 +129,29 @@ def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: F
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
     """A sum of exponentials under another shift of the exponents: a multiple of at most 1, or its ``terms`` again."""
-    root, again = Name(fresh("root")), Name(fresh("again"))
+    root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
     change = Operation("add", (new, Operation("neg", (old,))))
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
-    return [
+    rescaled: tuple[Statement, ...] = (
         Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
-        Set(again, FALSE),
-        Set(again, Operation("not", (Operation("and", (is_less, is_finite)),)), "any"),
+        *_flagged(again, Operation("not", (Operation("and", (is_less, is_finite)),))),
         Set(total, Operation("mul", (total, root, root))),
-        If((Row("ge", Affine.variable(again.name) - 1),), (Set(total, Number(0)), *terms)),
-    ]
+        If((_is_set(again),), (Set(total, Number(0)), *terms)),
+    )
+    # A shift that stays the same, as a maximum so far mostly does, takes no function.
+    return [*_flagged(moved, Operation("ne", (new, old))), If((_is_set(moved),), rescaled)]
+
+
+def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
+    """What sets a flag where a condition holds."""
+    return Set(flag, FALSE), Set(flag, condition, "any")
+
+
+def _is_set(flag: Name) -> Row:
+    """The condition of what runs where a flag is set."""
+    return Row("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
