@@ -124,12 +124,10 @@ def build_program(
         library=library,
         search=search,
     )
-    of_rows: dict[str, bool] = {}
+    of_rows: set[str] = set()
     program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if whole := of_rows.keys() - _kept_by_rows(program):
-        other = assembled()
-        if not all(of_rows[name] for name in whole) or _whole_tables(other) < _whole_tables(program):
-            program = other
+    if of_rows - _kept_by_rows(program) and _whole_tables(other := assembled()) < _whole_tables(program):
+        program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -176,7 +174,7 @@ def assemble(
     library: bool = True,
     expand: bool = False,
     search: Sequence[int] = (),
-    of_rows: dict[str, bool] | None = None,
+    of_rows: set[str] | None = None,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -206,10 +204,10 @@ def assemble(
         Whether sums of sums are multiplied out.
     search : sequence of int
         The numbers of checks of data, whose searches are computed in the place of ``nodes``.
-    of_rows : dict, optional
+    of_rows : set, optional
         Gets the names of temporaries that are kept for several places only, and keep what functions return of the
         axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
-        larger than all arguments, unless the value is True, where some kernel would keep as much without them.
+        larger than all arguments, unless as much is kept without them.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -242,8 +240,7 @@ def assemble(
     lowering.shares_rows = of_rows is not None
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
-        shared = {array.name for array in program.temporaries} & (lowering.of_rows | lowering.of_loops)
-        of_rows |= {name: name in lowering.of_loops for name in shared}
+        of_rows |= {array.name for array in program.temporaries} & lowering.of_rows
     if expected is not None:
         by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)

@@ -18,7 +18,6 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import under
-from sympy_tensordiff.codegen.lower.expand import axes_read
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -121,9 +120,7 @@ class Lowering(Matrices):
             return None
         stored, index = found
         if self.shares_rows and shared and node.op == "call":
-            count = len(stored.candidate.axes)
-            is_for_itself = count < block.context.dimension if node.height else count <= axes_read(node)
-            (self.of_loops if is_for_itself else self.of_rows).add(stored.array)
+            self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:

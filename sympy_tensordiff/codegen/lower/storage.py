@@ -119,8 +119,6 @@ class Storage:
         self.shares_rows = False
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
-        self.of_loops: set[str] = set()
-        """Arrays of repeated calls that some kernel would have had for itself."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
 
     # -------------------------------------------------------------- arrays
