@@ -67,17 +67,20 @@ def build_program(
     expand: bool = False,
     library: bool = True,
     rows: bool = False,
+    trapezoids: bool = False,
     at: Mapping[str, int] | None = None,
     search: Sequence[int] = (),
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
     ``library``: whether sums of products in index notation may become calls of a library for matrices; ``rows``:
-    whether kernels run together, which keep a row of what several of them need; ``at``: the values of sizes, by the
+    whether kernels run together, which keep a row of what several of them need; ``trapezoids``: whether the library
+    has products over trapezoids; ``at``: the values of sizes, by the
     names that arguments have, that leave axes without entries; ``search``: the numbers of the checks of data whose
     searches the program is.
     """
     options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "rows": rows, "at": at}
+    options["trapezoids"] = trapezoids
     again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -122,6 +125,7 @@ def build_program(
         hints=expected_sizes(reader, {} if sizes is None else sizes),
         expand=expand,
         library=library,
+        trapezoids=trapezoids,
         search=search,
     )
     of_rows: set[str] = set()
@@ -172,6 +176,7 @@ def assemble(
     structure: str = SINGLE,
     hints: Hints | None = None,
     library: bool = True,
+    trapezoids: bool = False,
     expand: bool = False,
     search: Sequence[int] = (),
     of_rows: set[str] | None = None,
@@ -200,6 +205,8 @@ def assemble(
         About how long axes are.
     library : bool
         Whether sums of products in index notation may become products of matrices.
+    trapezoids : bool
+        Whether those whose range ends at an index around them may, too.
     expand : bool
         Whether sums of sums are multiplied out.
     search : sequence of int
@@ -237,7 +244,7 @@ def assemble(
     else:
         definitions = with_kept_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
-    lowering.shares_rows = of_rows is not None
+    lowering.shares_rows, lowering.trapezoids = of_rows is not None, trapezoids
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
         of_rows |= {array.name for array in program.temporaries} & lowering.of_rows

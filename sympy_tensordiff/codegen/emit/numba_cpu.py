@@ -37,7 +37,16 @@ from sympy_tensordiff.codegen.emit.numba_nests import (
     function_text,
 )
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import (
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Program,
+    Scatter,
+    Step,
+    Trapezoid,
+)
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.cpu import Place
@@ -100,8 +109,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
             text = (decorators.once if is_block else decorators.inner) + part
             text += f"\n\n\n{decorators.of(step, is_block)}{whole}"
-        elif decorators.is_whole:
-            assert isinstance(step, Contraction)
+        elif isinstance(step, Trapezoid) or decorators.is_whole:
+            assert isinstance(step, Contraction | Trapezoid)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
@@ -186,7 +195,7 @@ class Decorators:
 
     def of(self, step: Step, is_parallel: bool) -> str:
         """What stands before the function of a step."""
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | Fused) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product
 

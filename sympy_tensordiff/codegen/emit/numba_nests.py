@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Ends, If, Loop, Set, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Scatter, Step, Trapezoid
 from sympy_tensordiff.codegen.ir.scalars import Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.cpu import Nest
@@ -141,7 +141,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
     """Whether the first axis of a step can be cut: no sum runs over it, and it is no row along which a scan runs."""
     if isinstance(step, Correlation):
         return True
-    if isinstance(step, Contraction):
+    if isinstance(step, Contraction | Trapezoid):
         return bool(step.output)
     if isinstance(step, Fused):
         return all(is_plain_total(kernel) for kernel in step.kernels if kernel.array in step.totals)

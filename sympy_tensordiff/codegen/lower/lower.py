@@ -20,11 +20,11 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear
-from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.shared import uses
 from sympy_tensordiff.codegen.lower.storage import Block
+from sympy_tensordiff.codegen.lower.trapezoids import Trapezoids
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -35,7 +35,7 @@ from sympy_tensordiff.integer.rows import Rows, bounds_a_loop
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
 
-class Lowering(Matrices):
+class Lowering(Trapezoids):
     """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values

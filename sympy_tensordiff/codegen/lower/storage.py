@@ -359,11 +359,7 @@ class Storage:
         hints = self.hints or Hints()
         ends = zip(candidate.lows, candidate.highs, strict=True)
         entries = prod(hints(high[0] - low[0] + 1) for low, high in ends)
-        runs = 1
-        for v in context.variables:
-            found = self.planner.range(Affine.variable(v), context)
-            runs *= 1 if found is None else hints(found[1] - found[0] + 1)
-        return entries < runs
+        return entries < self.planner.entries(map(Affine.variable, context.variables), context, hints)
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))
