@@ -95,8 +95,8 @@ def describe(step: Step, shapes: Shapes) -> str:
     how = ""
     if isinstance(step, Trapezoid):
         part = "from" if step.is_upper else "up to"
-        term, row = letters[step.summed], Affine.variable(letters[step.row])
-        how, work = f" for {term} {part} {row + step.shift}, in blocks of {BLOCK} rows", f"{work}/2"
+        term, here = letters[step.summed], Affine.variable(letters[step.row])
+        how, work = f" for {term} {part} {here + step.shift}, in blocks of {BLOCK} rows", f"{work}/2"
     if isinstance(step, Solve):
         *batch, row, column = [_factor(known[label]) for label in step.left.labels]
         how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"

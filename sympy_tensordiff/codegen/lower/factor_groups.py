@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows
 
 
@@ -31,6 +31,7 @@ class Matrix:
 class Slant(NamedTuple):
     """A bound of the variable ``term`` by an index around the sum: ``row + offset`` at most, or at least."""
 
+    bound: Row
     row: int
     term: int
     offset: Affine

@@ -12,7 +12,7 @@ a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from math import prod
@@ -150,7 +150,7 @@ class Matrices(Storage):
         for number in range(1, 2 ** (len(found) - 1)):
             groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
             pairs.append((joined(groups[0]), joined(groups[1]), split))
-        iterations = self._iterations(split.context, split.hidden)
+        iterations = self._iterations(split)
         best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
         for first, second, part in pairs:
             ranges = self._ranges((first, second), part)
@@ -187,19 +187,25 @@ class Matrices(Storage):
             return None
         ranges: Ranges = {}
         for label in labels:
-            found = self.planner.range(label, split.context)
+            found = self._range(label, split)
             if found is None or not implied(Row("ge", found[1] - found[0]), self.facts):
                 return None
             ranges[label] = found
         return ranges
 
+    def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
+        """The lowest and the highest value of a label."""
+        return self.planner.range(label, split.context)
+
     # -------------------------------------------------------------- what they cost
 
-    def _iterations(self, context: Context, hidden: Container[int]) -> int:
-        """About how often loops over a context run."""
-        variables = [Affine.variable(v) for v in context.variables if v not in hidden]
-        total = self.planner.entries(variables, context, self.hints or Hints())
-        for row in context.rows:
+    def _iterations(self, split: Split) -> int:
+        """About how often loops over all variables run."""
+        assert self.hints is not None
+        variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
+        ranges = [self._range(variable, split) for variable in variables]
+        total = prod(self.hints(_length(found)) for found in ranges if found is not None)
+        for row in split.context.rows:
             total //= row.modulus if row.kind == "mod" else 1
         return total
 
@@ -256,7 +262,7 @@ class Matrices(Storage):
             left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
             whole = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
             step = self._step(whole, ranges, numbers, split)
-            iterations = self._iterations(split.context, split.hidden)
+            iterations = self._iterations(split)
             self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
             self._products[key] = self._filled(step, [_length(ranges[label]) for label in output]), step.output
         tensor, axes = self._products[key]

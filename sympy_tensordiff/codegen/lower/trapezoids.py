@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.polyhedron import implied
 
 FEWEST = 3
 """With fewer blocks of rows than these, or less terms than as many rows, loops are as good."""
@@ -40,8 +41,8 @@ class Trapezoids(Matrices):
         if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         terms = self._opened(node)
-        row, slant = _slant(terms.rows, terms.variables, context.variables)
-        split = None if row is None else self._taken_apart(terms, context, (row,))
+        slant = _slant(terms.rows, terms.variables, context.variables)
+        split = None if slant is None else self._taken_apart(terms, context, (slant.bound,))
         if split is None or slant is None or split.left or split.hidden:
             return None
         chosen = self._chosen(replace(split, slant=slant))
@@ -67,6 +68,26 @@ class Trapezoids(Matrices):
         is_long = all(self._volume([label], ranges) >= FEWEST * BLOCK for label in (row, term))
         return ranges if is_long else None
 
+    def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
+        """As for other products. A row may have no terms; these may go on to the end of a tensor, which is no copy."""
+        slant = split.slant
+        if slant is None:
+            return super()._range(label, split)
+        if label != Affine.variable(slant.term):
+            rows = tuple([row for row in split.context.rows if row != slant.bound])
+            return self.planner.range(label, replace(split.context, rows=rows))
+        found = super()._range(label, split)
+        sign = slant.bound.form.coefficient(slant.term)
+        others = [row for row in split.bounds if row != slant.bound]
+        if found is None or any(row.form.coefficient(slant.term) * sign > 0 for row in others):
+            return found
+        low, high = found
+        if slant.is_upper:
+            return (Affine(), high) if implied(Row("ge", low), self.facts) else found
+        reads = [factor for factor in split.factors if factor.op == "read" and label in factor.data]
+        lasts = (read.args[0].shape[read.data.index(label)] - 1 for read in reads)
+        return low, next((last for last in lasts if implied(Row("ge", last - high), self.facts)), high)
+
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
         if split.slant is None:
             return super()._in_order(first, second, split)
@@ -75,27 +96,25 @@ class Trapezoids(Matrices):
     def _step(self, step: Contraction, ranges: Ranges, numbers: dict[Affine, int], split: Split) -> Product:
         if split.slant is None:
             return step
-        row, term, offset, is_upper = split.slant
+        _, row, term, offset, is_upper = split.slant
         (first_row, _), (first_term, _) = (ranges[Affine.variable(v)] for v in (row, term))
         shift = self.form(offset + first_row - first_term)
         number = numbers[Affine.variable(row)]
         return Trapezoid(step.array, step.output, step.left, step.right, row=number, shift=shift, is_upper=is_upper)
 
 
-def _slant(
-    rows: Sequence[Row], variables: Sequence[int], around: Sequence[int]
-) -> tuple[Row, Slant] | tuple[None, None]:
-    """The row that bounds the only variable of a sum by an index around it, and what it says; None if several do."""
+def _slant(rows: Sequence[Row], variables: Sequence[int], around: Sequence[int]) -> Slant | None:
+    """The bound of the only variable of a sum by an index around it; None if there are none, or several."""
     if len(variables) != 1:
-        return None, None
+        return None
     (term,) = variables
     found = [row for row in rows if term in row.form.atoms() and not row.form.atoms().isdisjoint(around)]
     if len(found) != 1 or found[0].kind != "ge" or found[0].form.compounds():
-        return None, None
+        return None
     form = found[0].form
     indices = [v for v in form.atoms() if v in around]
     sign = form.coefficient(term)
     if len(indices) != 1 or abs(sign) != 1 or form.coefficient(indices[0]) != -sign:
-        return None, None
+        return None
     offset = Affine.variable(term) - Affine.variable(indices[0]) - form * sign
-    return found[0], Slant(indices[0], term, offset, sign > 0)
+    return Slant(found[0], indices[0], term, offset, sign > 0)
