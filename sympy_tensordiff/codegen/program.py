@@ -37,6 +37,7 @@ from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
+from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
@@ -68,6 +69,7 @@ def build_program(
     library: bool = True,
     rows: bool = False,
     trapezoids: bool = False,
+    tables: bool = False,
     at: Mapping[str, int] | None = None,
     search: Sequence[int] = (),
 ) -> Program:
@@ -75,12 +77,13 @@ def build_program(
 
     ``library``: whether sums of products in index notation may become calls of a library for matrices; ``rows``:
     whether kernels run together, which keep a row of what several of them need; ``trapezoids``: whether the library
-    has products over trapezoids; ``at``: the values of sizes, by the
+    has products over trapezoids; ``tables``: whether the backend keeps what depends on no argument from call to call;
+    ``at``: the values of sizes, by the
     names that arguments have, that leave axes without entries; ``search``: the numbers of the checks of data whose
     searches the program is.
     """
     options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "rows": rows, "at": at}
-    options["trapezoids"] = trapezoids
+    options |= {"trapezoids": trapezoids, "tables": tables}
     again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -126,6 +129,7 @@ def build_program(
         expand=expand,
         library=library,
         trapezoids=trapezoids,
+        tables=tables,
         search=search,
     )
     of_rows: set[str] = set()
@@ -177,6 +181,7 @@ def assemble(
     hints: Hints | None = None,
     library: bool = True,
     trapezoids: bool = False,
+    tables: bool = False,
     expand: bool = False,
     search: Sequence[int] = (),
     of_rows: set[str] | None = None,
@@ -207,6 +212,8 @@ def assemble(
         Whether sums of products in index notation may become products of matrices.
     trapezoids : bool
         Whether those whose range ends at an index around them may, too.
+    tables : bool
+        Whether values of functions that depend on no argument have arrays.
     expand : bool
         Whether sums of sums are multiplied out.
     search : sequence of int
@@ -245,6 +252,7 @@ def assemble(
         definitions = with_kept_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
     lowering.shares_rows, lowering.trapezoids = of_rows is not None, trapezoids
+    lowering.tables = tables and temporaries and not search
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
         of_rows |= {array.name for array in program.temporaries} & lowering.of_rows
@@ -254,7 +262,7 @@ def assemble(
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     program = replace(program, checks=(*_length_checks(program), *checks), data_checks=data_checks)
-    program = with_masks(program)
+    program = with_masks(with_tables(program) if lowering.tables else program)
     verify(program)
     return program
 

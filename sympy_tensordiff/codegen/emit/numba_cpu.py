@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.correlations import MARK, TILE, correlation_texts, part_name
 from sympy_tensordiff.codegen.emit.correlations import NAMES as TILE_NAMES
@@ -45,6 +46,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Scatter,
     Step,
+    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
@@ -142,13 +144,16 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program, names) if decorators.is_whole else []
-    pieces += [
-        *functions.called_texts,
-        decorators.run + host_driver(program, names, functions, around, None, values, arrays),
-    ]
+    tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
+    steps = [step for step in program.kernels if step not in tables]
+    pieces += functions.called_texts
+    for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
+        if chosen or name == "run":
+            inside = replace(program, kernels=tuple(chosen))
+            pieces.append(decorators.run + host_driver(inside, names, functions, around, None, values, arrays, name))
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
-        pieces.append(decorators.run + run_text(program, names, arrays))
+        pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
     top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 

@@ -10,7 +10,16 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter
 from sympy_tensordiff.codegen.emit.nests import NestPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Ends, If, Loop, Set, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Scatter, Step, Trapezoid
+from sympy_tensordiff.codegen.ir.programs import (
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Scatter,
+    Step,
+    Table,
+    Trapezoid,
+)
 from sympy_tensordiff.codegen.ir.scalars import Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.cpu import Nest
@@ -145,7 +154,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
         return bool(step.output)
     if isinstance(step, Fused):
         return all(is_plain_total(kernel) for kernel in step.kernels if kernel.array in step.totals)
-    if not isinstance(step, Kernel) or isinstance(step, Scatter):
+    if not isinstance(step, Kernel) or isinstance(step, Scatter | Table):
         return False
     plan = row_plan(step, prover)
     return len(step.axes) > (plan is not None and bool(plan.scans))

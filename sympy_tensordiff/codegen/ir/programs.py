@@ -113,6 +113,11 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Table(Kernel):
+    """Fills an array of which the shape is numbers with what depends on no argument: the same in all calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
     """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
 

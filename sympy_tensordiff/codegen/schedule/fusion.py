@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.identifiers import unique
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Loop, Store
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step, Table
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
@@ -126,7 +126,7 @@ class _Fusion:
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
         """Whether a kernel runs for one value of its first axis as well as it does for all of them."""
-        if isinstance(kernel, Scatter) or not kernel.axes:
+        if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
@@ -149,7 +149,7 @@ class _Fusion:
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
         """Whether a kernel, with the ``producers`` of what it alone reads, can join the loop of a group, and gains."""
-        if isinstance(step, Scatter):
+        if isinstance(step, Scatter | Table):
             return False
         read = self.reads[id(step)]
         own = read & (group.filled | {kernel.array for kernel in producers})
