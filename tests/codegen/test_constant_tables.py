@@ -140,7 +140,7 @@ def test_a_table_of_sums_reads_a_table():
     norm = table(total(bell, (j, 0, N - 1)), (i, N))
     expr = table(total(x[j] * bell, (j, 0, N - 1)) / norm[i], (i, N))
     assert len(tables([x], expr)) == 2
-    weights = np.exp(-np.subtract.outer(np.arange(N), np.arange(N)) ** 2 / 9)
+    weights = np.exp(-(np.subtract.outer(np.arange(N), np.arange(N)) ** 2) / 9)
     value = np.random.default_rng(0).normal(size=N)
     found = td.lambdify([x], expr)(value)
     np.testing.assert_allclose(found, weights @ value / weights.sum(1), rtol=1e-12)
