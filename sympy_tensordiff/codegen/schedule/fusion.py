@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, 
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
-from sympy_tensordiff.codegen.schedule.rows import row_plan
+from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.split import LARGE
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -27,6 +27,14 @@ from sympy_tensordiff.integer.data import data_entries
 
 FAR = 64
 """Steps further away than so many others do not run together."""
+
+FEW = 12
+"""So many sums over the rows of an array are taken in the loop that reads these rows for another kernel.
+
+Of more, the passes of several rows at a time, which a loop of its own has, are worth more than one pass over memory.
+CPU of ``Sum_i f(Sum_k x[i, k]*w[k])`` by w for 20,000 rows, apart and together: rows of 3 entries 93 and 73 us, of 12
+195 and 139 us, of 16 155 and 175 us, of 100 0.45 and 0.54 ms.
+"""
 
 
 def fuse(program: Program, prover: Prover) -> Program:
@@ -169,6 +177,8 @@ class _Fusion:
             return False
         if sum(isinstance(s, Accumulator) for s in kernel.body) > 1 or (kernel.axes and any(loops(loop.body))):
             return False
+        if all(is_short(extent, FEW) for extent in self.shapes[kernel.array]):
+            common = common | (self.reads[id(kernel)] & group.read)
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
     def add(self, kernel: Kernel, group: _Group) -> None:
