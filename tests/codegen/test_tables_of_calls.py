@@ -81,12 +81,25 @@ def test_a_table_that_a_product_of_matrices_reads_serves_the_sums():
     assert text[text.index("def run") :].count("= exp(") == 1
 
 
-def test_the_exponential_of_a_shift_that_stays_is_not_asked_for(uncompiled):
-    """Sums of exponentials from each entry on: a new maximum is rare."""
+RANGES = {
+    "to the end": ((i, n - 1), lambda p, size: range(p, size), True),
+    "from the first": ((0, i), lambda p, size: range(p + 1), True),
+    "from the second": ((1, i), lambda p, size: range(1, p + 1), False),
+    "two further": ((i + 2, n - 1), lambda p, size: range(p + 2, size), False),
+    "but one": ((0, i - 1), lambda p, size: range(p), False),
+    "but the last": ((i, n - 2), lambda p, size: range(p, size - 1), False),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_prefix_sums_of_exponentials(name, uncompiled):
+    """No exponential for a shift that stays, as a maximum so far mostly does; those of single terms before the pass."""
+    bounds, terms, is_single = RANGES[name]
     y = td.TensorSymbol("y", n)
-    expr = table(sympy.log(total(sympy.exp(y[j]), (j, i, n - 1))), (i, n))
+    expr = table(sympy.log(total(sympy.exp(y[j]), (j, *bounds))), (i, n))
     function = td.lambdify(y, expr)
     assert "moved" in function.source
+    assert ("s_so_far += s[" in function.source) == is_single
     random = np.random.default_rng(0)
     cases = [
         random.normal(size=50), np.linspace(-800, 800, 30), np.linspace(800, -800, 30), np.full(9, 3.0),
@@ -94,6 +107,7 @@ def test_the_exponential_of_a_shift_that_stays_is_not_asked_for(uncompiled):
         np.array([0.0, np.nan, 1.0, 2.0]), np.array([1000.0, 1000.0, -1000.0, 1000.0]), np.zeros(1),
     ]  # fmt: skip
     for value in cases:
+        picked = [value[list(terms(p, len(value)))] for p in range(len(value))]
         with np.errstate(invalid="ignore"):
-            wanted = [np.logaddexp.reduce(value[p:]) for p in range(len(value))]
+            wanted = [np.logaddexp.reduce(part) if len(part) else -np.inf for part in picked]
         np.testing.assert_allclose(function(value), wanted, rtol=1e-12)
