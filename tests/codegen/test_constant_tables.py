@@ -92,7 +92,7 @@ def test_threads_have_tables_of_their_own():
     calls = []
 
     def run_in(value, result, memory):
-        if len(calls) == 1:
+        if calls[-1] == "begun":
             thread = threading.Thread(target=kept, args=(value, result))
             calls.append(thread)
             thread.start()
@@ -104,11 +104,14 @@ def test_threads_have_tables_of_their_own():
         memory[...] = 7
 
     found: list = []
-    kept = recent.Kept(run_in, [np.empty(2)], fill)
+    runs = recent.Runs(run_in, run_in, lambda *values: (np.empty(2),), fill)
+    kept = runs.chosen((1, found))
+    calls.append("begun")
     kept(1, found)
     assert [number for _, number in found] == [7, 7]
     assert calls.count("filled") == 2
     kept(2, found)
+    assert runs.chosen((3, found)) is kept
     assert calls.count("filled") == 2
 
 

@@ -99,14 +99,14 @@ Time with memory that is kept beside time with new memory, of one thread of an A
 class Kept:
     """A function that is given its temporaries, of certain shapes, with those of the call before.
 
-    ``tables`` fills those that are the same in all calls.
+    ``tables`` fills those that are the same in all calls, as it has done in ``arrays``.
     """
 
-    def __init__(self, run_in: Callable[..., None], likes: Sequence[np.ndarray[Any, Any]], tables: Any = None) -> None:
+    def __init__(self, run_in: Callable[..., None], arrays: Sequence[np.ndarray[Any, Any]], tables: Any = None) -> None:
         self._run_in = run_in
         self._tables = tables
-        self._likes = [(array.shape, array.dtype) for array in likes]
-        self._free: list[list[np.ndarray[Any, Any]]] = []
+        self._likes = [(array.shape, array.dtype) for array in arrays]
+        self._free = [list(arrays)]
 
     def fits(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
         """Whether the temporaries of a call are like these."""
@@ -115,7 +115,7 @@ class Kept:
     def __call__(self, *values: Any) -> None:
         try:
             arrays = self._free.pop()
-        except IndexError:  # it is the first call, or another thread works with them
+        except IndexError:  # another thread works with them
             arrays = [np.empty(shape, dtype) for shape, dtype in self._likes]
             if self._tables is not None:
                 self._tables(*values, *arrays)
@@ -146,5 +146,7 @@ class Runs:
             self._kept = None
             return self.run
         if self._kept is None or not self._kept.fits(arrays):
+            if self._tables is not None:
+                self._tables(*values, *arrays)
             self._kept = Kept(self.run_in, arrays, self._tables)
         return self._kept
