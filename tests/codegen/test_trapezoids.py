@@ -24,7 +24,7 @@ A, B, C, w = (td.TensorSymbol(name, shape) for name, shape in zip("ABCw", ((n, n
 R, T = td.TensorSymbol("R", (n, n + m)), td.TensorSymbol("T", (n + m, d))
 H, G = td.TensorSymbol("H", (3, n, n)), td.TensorSymbol("G", (3, n, d))
 Y, Z = td.TensorSymbol("Y", (130, 130)), td.TensorSymbol("Z", (130, 5))
-P = td.TensorSymbol("P", (n, n, d))
+P, W = td.TensorSymbol("P", (n, n, d)), td.TensorSymbol("W", (40, n, n))
 idx = td.TensorSymbol("idx", n, dtype=int, below=n)
 HINTS = {n: 200, m: 10, d: 8}
 
@@ -39,6 +39,8 @@ FOUND = {
     "diagonal": (lower(0, i), 1),
     "strict": (lower(0, i - 1), 1),
     "from the third": (table(total(Y[i, j] * Z[j, l], (j, 2, i - 3)), (i, 130), (l, 5)), 1),
+    "to the hundredth": (table(total(Y[i, j] * Z[j, l], (j, 0, sympy.Min(i, 100))), (i, 130), (l, 5)), 1),
+    "from the ninth": (table(total(Y[j, i] * Z[i, l], (i, sympy.Max(j, 9), 129)), (j, 130), (l, 5)), 1),
     "to the last but nine": (table(total(Y[j, i] * Z[i, l], (i, j + 1, 120)), (j, 130), (l, 5)), 1),
     "rows further down": (table(total(A[i + 2, j] * B[j, l], (j, 0, i)), (i, n - 2), (l, d)), 1),
     "shifted by a size": (table(total(R[i, j] * T[j, l], (j, 0, i + m)), (i, n), (l, d)), 1),
@@ -49,6 +51,7 @@ FOUND = {
     "of many matrices": (table(total(H[h, i, j] * G[h, j, l], (j, 0, i)), (h, 3), (i, n), (l, d)), 1),
     "columns of two axes": (table(total(A[i, j] * G[h, j, l], (j, 0, i)), (h, 3), (i, n), (l, d)), 1),
     "rows of two axes": (table(total(H[h, i, j] * B[j, l], (j, 0, i)), (h, 3), (i, n), (l, d)), 1),
+    "rounded columns": (table(total(A[i, j] * B[j, sympy.floor(l / 2)], (j, 0, i)), (i, n), (l, 2 * d)), 1),
     "gradients": (td.gradient(SMOOTH, (A, B)), 2),
 }  # fmt: skip
 OTHERS = {
@@ -56,8 +59,16 @@ OTHERS = {
     "a rectangle": lower(0, n - 1),
     "every second": table(total(A[i, j] * B[j, l], (j, 0, 2 * i)), (i, n // 2), (l, d)),
     "against the diagonal": table(total(A[i, j] * B[j, l], (j, 0, n - 1 - i)), (i, n), (l, d)),
+    "half a size further": table(
+        total(sympy.Piecewise((R[i, j] * T[j, l], 2 * j <= 2 * i + m), (0, True)), (j, 0, n - 1)), (i, n), (l, d)
+    ),
+    "every second term": table(
+        total(sympy.Piecewise((A[i, j] * B[j, l], sympy.Eq(sympy.Mod(i - j, 2), 0)), (0, True)), (j, 0, n - 1)),
+        (i, n), (l, d),
+    ),
+    "a rounded slant": lower(0, i - sympy.floor(i / 4)),
     "no columns": table(total(A[i, j] * w[j], (j, 0, i)), (i, n)),
-    "rows of both": table(total(H[h, i, j] * P[i, j, l], (j, 0, i)), (h, 3), (i, n), (l, d)),
+    "rows of both": table(total(W[h, i, j] * P[i, j, l], (j, 0, i)), (h, 40), (i, n), (l, d)),
     "by data": table(total(A[i, idx[j]] * B[j, l], (j, 0, i)), (i, n), (l, d)),
     "two slants": table(total(A[i, j] * B[j, l], (j, l, i)), (i, n), (l, d)),
 }  # fmt: skip

@@ -43,7 +43,7 @@ class Trapezoids(Matrices):
         terms = self._opened(node)
         slant = _slant(terms.rows, terms.variables, context.variables)
         split = None if slant is None else self._taken_apart(terms, context, (slant.bound,))
-        if split is None or slant is None or split.left or split.hidden:
+        if split is None or slant is None:
             return None
         chosen = self._chosen(replace(split, slant=slant))
         product = None if chosen is None else (yield self._product_of(*chosen))
@@ -54,7 +54,7 @@ class Trapezoids(Matrices):
         end = block + first + slant.offset
         beside = Row("ge", end + (BLOCK - 2) - term if slant.is_upper else term - end - 1)
         rest = self.graph.sum(terms.variables, (*terms.rows, beside), self.graph.mul(split.factors))
-        return self.graph.mul([*split.rest, self.graph.add([product, rest])])
+        return self.graph.substitute(self.graph.mul([*split.rest, self.graph.add([product, rest])]), split.hidden)
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
         """As for other products; the index that bounds the terms is a label of one of the matrices."""
@@ -62,8 +62,8 @@ class Trapezoids(Matrices):
         if ranges is None or split.slant is None:
             return ranges
         row, term = Affine.variable(split.slant.row), Affine.variable(split.slant.term)
-        _, first, second, summed = split.roles(*pair)
-        if summed != [term] or row not in (*first, *second):
+        _, first, second, _ = split.roles(*pair)
+        if row not in (*first, *second):
             return None
         is_long = all(self._volume([label], ranges) >= FEWEST * BLOCK for label in (row, term))
         return ranges if is_long else None
