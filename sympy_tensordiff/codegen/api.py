@@ -205,7 +205,7 @@ def lambdify(
         raise ArgumentError(f"blocks= and memory= are for backend='dask', not for backend={backend!r}")
     library = backend != "cuda"
     options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
-    options["rows"] = backend == "numba"
+    options |= dict.fromkeys(("rows", "trapezoids", "tables"), backend == "numba")
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
     return compile_program(program, backend, functions, parallel, build)
@@ -318,8 +318,9 @@ def generate_code(
     of_c: dict[str, Any] = {key: value for key, value in given if value is not None}
     if of_c and backend != "c":
         raise ArgumentError(f"{next(iter(of_c))}= is for backend='c', not for backend={backend!r}")
-    rows = backend in ("numba", "c")
-    program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library, rows=rows)
+    options: dict[str, Any] = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library}
+    options |= {"rows": backend in ("numba", "c"), **dict.fromkeys(("trapezoids", "tables"), backend == "numba")}
+    program = build_program(args, expr, **options)
     if backend == "c":
         from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where it is asked for
 

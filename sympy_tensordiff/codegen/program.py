@@ -35,6 +35,7 @@ from sympy_tensordiff.codegen.schedule.copies import with_packed_pairs, without_
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
@@ -65,17 +66,22 @@ def build_program(
     expand: bool = False,
     library: bool = True,
     rows: bool = False,
+    trapezoids: bool = False,
+    tables: bool = False,
     at: Mapping[str, int] | None = None,
     search: Sequence[int] = (),
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
     ``library``: whether sums of products in index notation may become calls of a library for matrices; ``rows``:
-    whether kernels run together, which keep a row of what several of them need; ``at``: the values of sizes, by the
+    whether kernels run together, which keep a row of what several of them need; ``trapezoids``: whether the library
+    has products over trapezoids; ``tables``: whether the backend keeps what depends on no argument from call to call;
+    ``at``: the values of sizes, by the
     names that arguments have, that leave axes without entries; ``search``: the numbers of the checks of data whose
     searches the program is.
     """
     options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "rows": rows, "at": at}
+    options |= {"trapezoids": trapezoids, "tables": tables}
     again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -120,14 +126,14 @@ def build_program(
         hints=expected_sizes(reader, {} if sizes is None else sizes),
         expand=expand,
         library=library,
+        trapezoids=trapezoids,
+        tables=tables,
         search=search,
     )
-    of_rows: dict[str, bool] = {}
+    of_rows: set[str] = set()
     program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if whole := of_rows.keys() - _kept_by_rows(program):
-        other = assembled()
-        if not all(of_rows[name] for name in whole) or _whole_tables(other) < _whole_tables(program):
-            program = other
+    if of_rows - _kept_by_rows(program) and _whole_tables(other := assembled()) < _whole_tables(program):
+        program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -172,9 +178,11 @@ def assemble(
     structure: str = SINGLE,
     hints: Hints | None = None,
     library: bool = True,
+    trapezoids: bool = False,
+    tables: bool = False,
     expand: bool = False,
     search: Sequence[int] = (),
-    of_rows: dict[str, bool] | None = None,
+    of_rows: set[str] | None = None,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -200,14 +208,18 @@ def assemble(
         About how long axes are.
     library : bool
         Whether sums of products in index notation may become products of matrices.
+    trapezoids : bool
+        Whether those whose range ends at an index around them may, too.
+    tables : bool
+        Whether values of functions that depend on no argument have arrays.
     expand : bool
         Whether sums of sums are multiplied out.
     search : sequence of int
         The numbers of checks of data, whose searches are computed in the place of ``nodes``.
-    of_rows : dict, optional
+    of_rows : set, optional
         Gets the names of temporaries that are kept for several places only, and keep what functions return of the
         axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
-        larger than all arguments, unless the value is True, where some kernel would keep as much without them.
+        larger than all arguments, unless as much is kept without them.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -237,18 +249,18 @@ def assemble(
     else:
         definitions = with_kept_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
-    lowering.shares_rows = of_rows is not None
+    lowering.shares_rows, lowering.trapezoids = of_rows is not None, trapezoids
+    lowering.tables = tables and temporaries and not search
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if of_rows is not None:
-        shared = {array.name for array in program.temporaries} & (lowering.of_rows | lowering.of_loops)
-        of_rows |= {name: name in lowering.of_loops for name in shared}
+        of_rows |= {array.name for array in program.temporaries} & lowering.of_rows
     if expected is not None:
         by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     program = replace(program, checks=(*_length_checks(program), *checks), data_checks=data_checks)
-    program = with_masks(program)
+    program = with_masks(with_tables(program) if lowering.tables else program)
     verify(program)
     return program
 

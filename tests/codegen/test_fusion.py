@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
-from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.fusion import FEW, fuse
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
@@ -165,6 +165,27 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
     assert not any(len(array.shape) > 1 for array in paired.temporaries)
     text = print_source(fitted, "numba")
     assert text[text.index("def run") :].count("= exp(") == 1
+
+
+@pytest.mark.parametrize(("columns", "is_one"), [(FEW, True), (FEW + 1, False), (m, False)])
+def test_few_sums_over_rows_that_another_kernel_reads_come_in_its_loop(columns, is_one):
+    """The gradient of a regression reads its data once."""
+    i, k = td.indices("i k")
+    x, w, y = td.TensorSymbol("x", (n, columns)), td.TensorSymbol("w", columns), td.TensorSymbol("y", n)
+    error = td.TensorComprehension(td.IndexedSum(x[i, k] * w[k], (k, 0, columns - 1)) - y[i], (i, n))
+    loss = td.IndexedSum(sympy.log(1 + error[i] ** 2), (i, 0, n - 1))
+    program = build_program((x, w, y), td.gradient(loss, w), library=False)
+    steps = fuse(program, Prover(program)).kernels
+    assert any(isinstance(step, Fused) and program.outputs[0].name in step.totals for step in steps) == is_one
+    random = np.random.default_rng(0)
+    length = columns if isinstance(columns, int) else 4
+    values = random.normal(size=(70, length)), random.normal(size=length), random.normal(size=70)
+    residual = values[0] @ values[1] - values[2]
+    wanted = values[0].T @ (2 * residual / (1 + residual**2))
+    text = print_source(program, "numba")
+    found = np.empty(length)
+    as_python(text)(*values, found)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def test_what_one_row_needs_comes_with_it():

@@ -23,9 +23,8 @@ from sympy_tensordiff.codegen.ir.walk import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
-ENTRIES = frozenset(
-    {"run", "run_in", "run_on_device", "compute", "checked", "type_of", "scratch", "cupy", "ARGUMENTS", "FUNCTIONS"}
-)
+ENTRIES = frozenset({"run", "run_in", "run_on_device", "scratch", "tables"})
+ENTRIES |= {"compute", "checked", "type_of", "cupy", "ARGUMENTS", "FUNCTIONS"}
 """What a callable looks for in a module of any backend."""
 
 STANDARD = ("contextlib", "functools", "itertools", "math")
@@ -252,18 +251,20 @@ def host_driver(
     extents: Mapping[str, Sequence[Affine]] | None = None,
     values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
     scratch: Sequence[Array] = (),
+    name: str = "run",
 ) -> str:
-    """The function ``run`` for kernels that work in the memory of the host.
+    """The function ``run``, or with another name, for kernels that work in the memory of the host.
 
     ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
     sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
-    in ``scratch``, which it does not make, the function is ``run_in``.
+    in ``scratch``, which it does not make, it is passed them, too.
     """
     temporaries = Temporaries(program, names)
     block = Block()
     passed = [*run_parameters(program), *(array.name for array in scratch)]
-    inner = block.child(f"def run{'_in' * bool(scratch)}({', '.join(map(names, passed))}):")
-    inner.line(f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""')
+    inner = block.child(f"def {name}({', '.join(map(names, passed))}):")
+    filled = [step.array for step in program.kernels] if name == "tables" else [a.name for a in program.outputs]
+    inner.line(f'"""Fill {" and ".join(map(names, filled))}."""')
     for line in size_lines(program, names):
         inner.line(line)
     dtype = f"{names(program.outputs[0].name)}.dtype"
@@ -342,7 +343,7 @@ def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str
     return "\n".join(lines)
 
 
-def run_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
+def run_text(program: Program, names: Names, arrays: Sequence[Array], has_tables: bool) -> str:
     """The function that fills the results, without decorator."""
     passed = ", ".join(map(names, run_parameters(program)))
     texts = ", ".join(names(array.name) for array in arrays)
@@ -350,6 +351,7 @@ def run_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
         f"def run({passed}):",
         f'{INDENT}"""Fill {" and ".join(names(output.name) for output in program.outputs)}."""',
         f"{INDENT}{texts}{',' * (len(arrays) == 1)} = scratch({passed})",
+        *([f"{INDENT}tables({passed}, {texts})"] if has_tables else []),
         f"{INDENT}run_in({passed}, {texts})",
     ]
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Solve,
     Step,
+    Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.walk import function_name
 
@@ -368,7 +369,7 @@ class Matrices(NamedTuple):
         return Matrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 
-def as_matrices(step: Contraction) -> Matrices:
+def as_matrices(step: Contraction | Trapezoid) -> Matrices:
     """A contraction as products of matrices, transposed where the result is."""
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]

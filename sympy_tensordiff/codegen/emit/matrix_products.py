@@ -18,11 +18,12 @@ from math import prod
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import call_text
-from sympy_tensordiff.codegen.emit.forms import Block, Names
+from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
-from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
+from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.codegen.ir.walk import function_name
+from sympy_tensordiff.integer.affine import Affine
 
 Labels = Sequence[int]
 
@@ -141,13 +142,13 @@ def is_plain(step: Contraction) -> bool:
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
 
 
-def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:
-    """The function of a contraction, without decorator."""
+def product_text(step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> str:
+    """The function of a contraction, or of one over a trapezoid, without decorator."""
     return _Printer(step, names.copy(), shapes, is_parallel).print()
 
 
 class _Printer:
-    def __init__(self, step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> None:
+    def __init__(self, step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
         self.names = names
         self.extents = extents(step, shapes)
@@ -163,9 +164,11 @@ class _Printer:
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')
         found = as_matrices(self.step)
-        is_turned = self.is_short(found.rows) and not self.is_short(found.columns) and not self.is_short(found.terms)
-        if self.is_parallel and not found.both and found.left is self.step.left and is_turned:
-            found = found.transposed()
+        if isinstance(self.step, Trapezoid):
+            found = found if self.step.row in found.rows else found.transposed()
+        elif self.is_parallel and not found.both and found.left is self.step.left:
+            is_turned = self.is_short(found.rows) and not self.is_short(found.columns)
+            found = found.transposed() if is_turned and not self.is_short(found.terms) else found
         first = self.operand(found.left, found.both, found.rows, found.terms)
         second = self.operand(found.right, found.both, found.terms, found.columns)
         product = self.target if found.order == out else self.array("product", found.order)
@@ -181,6 +184,9 @@ class _Printer:
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
         ends = f"{columns if other else None}, {terms}, {signed_text(self.step.factor)})"
         left, right = f"{first[0]}, {{}}, {a_step}, {first[1]}", f"{second[0]}, {{}}, {b_step}, {second[1]}"
+        if isinstance(self.step, Trapezoid):
+            self.blocks(self.step, found, left, right, out)
+            return
         if self.is_parallel and own and not both:
             rows, count = self.define("rows", rows), self.define("count", f"panels({rows})")
             panel, start = (self.names.fresh(wish) for wish in ("panel", "start"))
@@ -197,6 +203,34 @@ class _Printer:
             lines, places = self.lines, ("0", "0", "0")
         left, right = left.format(places[1]), right.format(places[2])
         lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
+
+    def blocks(self, step: Trapezoid, found: Matrices, left: str, right: str, out: str) -> None:
+        """Append the products of blocks of rows, each with the terms that all rows of the block have."""
+        _, _, both, own, other, summed = found
+        rows, columns, terms = (self.length(group) for group in (own, other, summed))
+        place, block, start, end = (self.names.fresh(wish) for wish in ("place", "block", "start", "end"))
+        lines, before = self.lines, ("", "", "")
+        if both:
+            lines = lines.child(f"for {place} in {self.range}({self.length(both)}):")
+            before = f"{place}*{rows}*{columns} + ", f"{place}*{rows}*{terms} + ", f"{place}*{terms}*{columns} + "
+        counts = "range" if both else self.range
+        height = self.lengths[step.row]
+        lines = lines.child(f"for {block} in {counts}(({height} + {BLOCK - 1})//{BLOCK}):")
+        lines.line(f"{start} = {BLOCK}*{block}")
+        shift = Affine.variable(start) + step.shift + (BLOCK - 1 if step.is_upper else 1)
+        printer = FormPrinter(self.names, {start: start})
+        lines.line(f"{end} = max(0, min({terms}, {printer.form(shift)}))")
+        others = "".join(f"*{self.lengths[label]}" for label in own[1:])
+        first = f"{start}{others}"  # in the rows
+        places = [f"{first}*{columns}", first if left.endswith("True") else f"{first}*{terms}", ""]
+        if step.is_upper:
+            places[1] += f" + {end}*{rows}" if left.endswith("True") else f" + {end}"
+            places[2] = end if right.endswith("True") else f"{end}*{columns}"
+        at_out, at_left, at_right = (f"{one}{two or 0}" for one, two in zip(before, places, strict=True))
+        operands = f"{left.format(at_left)}, {right.format(at_right)}"
+        count = f"{terms} - {end}" if step.is_upper else end
+        ends = f"{columns if other else None}, {count}, {signed_text(step.factor)}"
+        lines.line(f"multiply({out}, {at_out}, {operands}, min({BLOCK}, {height} - {start}){others}, {ends})")
 
     def length(self, labels: Labels) -> str:
         """The number of entries of some axes, as text."""

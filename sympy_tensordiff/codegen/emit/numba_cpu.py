@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
 from sympy_tensordiff.codegen.emit.correlations import MARK, TILE, correlation_texts, part_name
@@ -35,7 +36,17 @@ from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import (
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Program,
+    Scatter,
+    Step,
+    Table,
+    Trapezoid,
+)
 from sympy_tensordiff.codegen.ir.scalars import Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
@@ -269,8 +280,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
             text = (decorators.once if is_block else decorators.inner) + part
             text += f"\n\n\n{decorators.of(step, is_block)}{whole}"
-        elif decorators.is_whole:
-            assert isinstance(step, Contraction)
+        elif isinstance(step, Trapezoid) or decorators.is_whole:
+            assert isinstance(step, Contraction | Trapezoid)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
@@ -302,13 +313,16 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program, names) if decorators.is_whole else []
-    pieces += [
-        *functions.called_texts,
-        decorators.run + host_driver(program, names, functions, around, None, values, arrays),
-    ]
+    tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
+    steps = [step for step in program.kernels if step not in tables]
+    pieces += functions.called_texts
+    for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
+        if chosen or name == "run":
+            inside = replace(program, kernels=tuple(chosen))
+            pieces.append(decorators.run + host_driver(inside, names, functions, around, None, values, arrays, name))
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
-        pieces.append(decorators.run + run_text(program, names, arrays))
+        pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
     top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
@@ -355,7 +369,7 @@ class Decorators:
 
     def of(self, step: Step, is_parallel: bool) -> str:
         """What stands before the function of a step."""
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | Fused) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from keyword import iskeyword
 
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter, Table, Trapezoid
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import check_step
@@ -32,6 +32,7 @@ def check_laws(program: Program) -> None:
     written = {a.name: a.shape for a in program.arguments if a.kind == "array"}
     integers = {a.name for a in program.arguments if a.dtype == "integer"}
     read = set(written)
+    tables = frozenset(step.array for step in program.kernels if isinstance(step, Table))
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)  # these are made of programs that have been verified
         where = f"kernel {kernel.array}"
@@ -44,6 +45,10 @@ def check_laws(program: Program) -> None:
                 )
         elif kernel.array in written:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
+        if isinstance(kernel, Trapezoid):
+            _check_forms(where, [kernel.shift], scope)
+        if isinstance(kernel, Table) and not is_same_in_all_calls(kernel, shapes, tables):
+            raise VerificationError(f"{where}: a table depends on an argument")
         if not isinstance(kernel, Kernel):
             check_step(kernel, written, shapes[kernel.array])
         elif len(kernel.axes) != len(kernel.box(shapes)):
@@ -100,6 +105,15 @@ def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> 
 def _check_identifier(where: str, name: str) -> None:
     if not name.isidentifier() or not name.isascii() or iskeyword(name):
         raise VerificationError(f"{where}: {name!r} is no identifier")
+
+
+def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: Set[str]) -> bool:
+    """Whether a kernel depends on no argument and no size, and on no function of the user's, which may remember."""
+    used = uses(kernel)
+    functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
+    if used.scalars or used.integers or any(isinstance(function, External) for function in functions):
+        return False
+    return tables >= set(used.arrays) and all(extent.is_constant for extent in shapes[kernel.array])
 
 
 def _adding(body: Sequence[Statement]) -> list[Statement]:

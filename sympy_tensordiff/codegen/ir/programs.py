@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import Statement
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,11 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Table(Kernel):
+    """Fills an array of which the shape is numbers with what depends on no argument: the same in all calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
     """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
 
@@ -160,6 +165,37 @@ class Contraction(Product):
 
     Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
     """
+
+
+BLOCK = 32
+"""Rows of a block of a `Trapezoid`.
+
+CPU of a product with 32 columns over a triangle of 256, one thread of an AMD EPYC (OpenBLAS), with the loops for the
+rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alone 150 us, the full square 100 us.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trapezoid(Product):
+    """A contraction over one label, of which each entry sums the terms that all entries of its block of rows have.
+
+    The blocks are those of ``BLOCK`` values of the label ``row``, the first one of ``left`` alone in ``output``. A
+    row ``i`` of its own has the terms up to ``i + shift``, or, in an ``is_upper`` one, those from there on.
+    """
+
+    row: int = 0
+    shift: Affine = field(default_factory=Affine)
+    is_upper: bool = False
+
+    @property
+    def summed(self) -> int:
+        """The label that is summed over."""
+        (label,) = set(self.left.labels) - set(self.output)
+        return label
+
+    def end(self, row: Affine) -> Affine:
+        """The last term, or the first of an ``is_upper`` one, that all rows of the block of a row have."""
+        return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
 @dataclass(frozen=True, slots=True)

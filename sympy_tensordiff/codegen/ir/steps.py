@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, Loop, Statement, Store
 from sympy_tensordiff.codegen.ir.programs import (
+    BLOCK,
     Apply,
     CofactorTangent,
     Contraction,
@@ -18,6 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Scatter,
     Solve,
     Step,
+    Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
@@ -32,7 +34,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 def not_compiled(program: Program) -> list[str]:
     """The steps that Numba cannot compile together with others, by what they fill."""
-    return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction | Correlation)]
+    compiled = Kernel | Fused | Contraction | Trapezoid | Correlation
+    return [step.array for step in program.kernels if not isinstance(step, compiled)]
 
 
 def is_compiled_whole(program: Program) -> bool:
@@ -90,6 +93,10 @@ def describe(step: Step, shapes: Shapes) -> str:
         return f"fill {step.array}[{axes}] = {what}: 5*{length}*{length}*{length} products"
     work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     how = ""
+    if isinstance(step, Trapezoid):
+        part = "from" if step.is_upper else "up to"
+        term, here = letters[step.summed], Affine.variable(letters[step.row])
+        how, work = f" for {term} {part} {here + step.shift}, in blocks of {BLOCK} rows", f"{work}/2"
     if isinstance(step, Solve):
         *batch, row, column = [_factor(known[label]) for label in step.left.labels]
         how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"
@@ -169,6 +176,10 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
         fits = len(own) == 2 and batch <= right & output and not batch & own
         if not fits or not _is_square(matrix) or len(own & right) != 1 or own <= output:
             raise VerificationError(f"{where}: one axis of a square matrix is summed over")
+    if isinstance(step, Trapezoid):
+        summed = known.keys() - output
+        if len(summed) != 1 or step.row not in output or step.row in right or step.row not in left:
+            raise VerificationError(f"{where}: one label is summed over, and the rows are those of {step.left.array}")
     if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.left.array])):
         raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
     return tuple([known[label] for label in step.output])
@@ -208,11 +219,11 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 def calls_in_loops(program: Program) -> Program:
     """The program with a kernel, one instance per entry, for each contraction."""
     shapes, taken = array_shapes(program), outer_names(program)
-    steps = [_contraction(s, shapes, taken) if isinstance(s, Contraction) else s for s in program.kernels]
+    steps = [_contraction(s, shapes, taken) if isinstance(s, Contraction | Trapezoid) else s for s in program.kernels]
     return replace(program, kernels=tuple(steps))
 
 
-def _contraction(step: Contraction, shapes: Shapes, taken: set[str]) -> Kernel:
+def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
     known = extents(step, shapes)
     summed = [label for label in sorted(known) if label not in step.output]
     own: set[str] = set()
@@ -228,7 +239,10 @@ def _contraction(step: Contraction, shapes: Shapes, taken: set[str]) -> Kernel:
     ]
     inner: Statement = Add(total, Operation("mul", tuple(loads)))
     for label in reversed(summed):
-        inner = Loop(names[label], (Bound(Affine.of(0)),), (Bound(known[label] - 1),), (inner,))
+        lows, highs = [Bound(Affine.of(0))], [Bound(known[label] - 1)]
+        if isinstance(step, Trapezoid):
+            (lows if step.is_upper else highs).append(Bound(step.end(Affine.variable(names[step.row]))))
+        inner = Loop(names[label], tuple(lows), tuple(highs), (inner,))
     value: Scalar = Name(total)
     if step.factor != 1:
         value = Operation("mul", (Number(step.factor), value))

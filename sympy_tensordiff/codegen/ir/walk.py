@@ -31,6 +31,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Scatter,
     Step,
+    Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -239,7 +240,8 @@ class Uses:
 def uses(kernel: Step) -> Uses:
     """What has to be passed to a step besides the array that it fills."""
     if isinstance(kernel, Product):
-        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
+        sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(sizes))
     if isinstance(kernel, Correlation):
         used = [form for view in kernel.views for form in view.index] + [extent for _, extent in kernel.labels]
         integers = sorted({name for form in used for name in form.atoms()} - dict(kernel.labels).keys())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows
 
 
@@ -28,13 +28,24 @@ class Matrix:
     labels: tuple[Affine, ...]
 
 
+class Slant(NamedTuple):
+    """A bound of the variable ``term`` by an index around the sum: ``row + offset`` at most, or at least."""
+
+    bound: Row
+    row: int
+    term: int
+    offset: Affine
+    is_upper: bool
+
+
 @dataclass(frozen=True)
 class Split:
     """A sum of products, taken apart.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
     on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
-    around the factors; in it and in them, variables stand for quotients, which are ``hidden``.
+    around the factors; in it and in them, variables stand for quotients, which are ``hidden``. The only variable of a
+    sum over a trapezoid has one more bound, a ``slant``.
     """
 
     summed: tuple[int, ...]
@@ -46,6 +57,7 @@ class Split:
     context: Context
     hidden: dict[int, Affine]
     is_partial: bool = False
+    slant: Slant | None = None
 
     def place(self, label: Affine) -> int:
         """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
@@ -90,3 +102,19 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
     """The product of matrices, entry by entry."""
     factors = tuple([factor for matrix in matrices for factor in matrix.factors])
     return Matrix(factors, tuple(dict.fromkeys(label for matrix in matrices for label in matrix.labels)))
+
+
+def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
+    """The matrices without those whose labels are among the labels of another, of which they become factors.
+
+    Of several others, the one with the fewest ``entries``: it may have to be copied for the sake of that.
+    """
+    found: list[Matrix] = []
+    for matrix in sorted(matrices, key=lambda m: -len(m.labels)):
+        over = [other for other in found if set(matrix.labels) <= set(other.labels)]
+        if over:
+            place = found.index(min(over, key=lambda m: (len(m.labels), entries(m))))
+            found[place] = joined([found[place], matrix])
+        else:
+            found.append(matrix)
+    return found

@@ -20,11 +20,10 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear, uses
-from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.storage import Block
-from sympy_tensordiff.codegen.lower.terms import axes_read
+from sympy_tensordiff.codegen.lower.trapezoids import Trapezoids
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -35,7 +34,7 @@ from sympy_tensordiff.integer.rows import Rows, bounds_a_loop
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
 
-class Lowering(Matrices):
+class Lowering(Trapezoids):
     """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
@@ -120,9 +119,7 @@ class Lowering(Matrices):
             return None
         stored, index = found
         if self.shares_rows and shared and node.op == "call":
-            count = len(stored.candidate.axes)
-            is_for_itself = count < block.context.dimension if node.height else count <= axes_read(node)
-            (self.of_loops if is_for_itself else self.of_rows).add(stored.array)
+            self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:

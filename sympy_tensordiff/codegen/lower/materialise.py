@@ -11,11 +11,13 @@ computed once. What is between them is fused into the loops that use it, unless
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Container, Sequence, Set
+from math import prod
 
 import sympy
 
 from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 
@@ -272,7 +274,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
             if not part.height or part.shape or part.op == "comprehension":
                 continue
             kept = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
-            if part in elsewhere and kept and known >= part.free and not _calls_external(part):
+            if part in elsewhere and kept and known >= part.free and not calls_external(part):
                 found.append(part)
                 continue
             if part.op == "select":
@@ -308,5 +310,23 @@ def _is_number(choice: Node) -> bool:
     return True
 
 
-def _calls_external(node: Node) -> bool:
+def calls_external(node: Node) -> bool:
+    """Whether a part of a node is a function of the user's."""
     return any(part.op == "call" and is_external(part) for part in reachable(node))
+
+
+# ---------------------------------------------------------------------------- what all calls have in common
+
+LARGEST_TABLE = 2**20
+"""Of more entries than these, no values of functions are kept from call to call."""
+
+
+def is_table(candidate: Candidate, arguments: Container[Node]) -> bool:
+    """Whether a part depends on no argument, nor on a size, and has few enough values to keep them for all calls."""
+    if not candidate.node.free <= frozenset(candidate.axes):
+        return False
+    if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):
+        return False
+    extents = [high[0] - low[0] + 1 for low, high in zip(candidate.lows, candidate.highs, strict=True)]
+    is_short = all(extent.is_constant for extent in extents) and prod(e.constant for e in extents) <= LARGEST_TABLE
+    return is_short and not calls_external(candidate.node)

@@ -12,17 +12,17 @@ a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from math import prod
 
 from sympy_tensordiff.codegen.ir import programs
-from sympy_tensordiff.codegen.ir.programs import Contraction, Operand
-from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
-from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, joined
+from sympy_tensordiff.codegen.ir.programs import Contraction, Operand, Product
+from sympy_tensordiff.codegen.lower.costs import Hints, ProductCost, is_worth
+from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, joined, merged
 from sympy_tensordiff.codegen.lower.functions import is_external
-from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, kind_of
+from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
@@ -93,8 +93,8 @@ class Matrices(Storage):
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
-    def _taken_apart(self, terms: Terms, context: Context) -> Split | None:
-        """The parts of a sum; None where a product of matrices can sum over no variable."""
+    def _taken_apart(self, terms: Terms, context: Context, apart: Rows = ()) -> Split | None:
+        """The parts of a sum; None where a product of matrices can sum over no variable, but for the rows ``apart``."""
         graph = self.graph
         variables, rows, body = terms
         inside = context.inside(variables, rows)
@@ -110,9 +110,10 @@ class Matrices(Storage):
         factors = graph.factors(graph.substitute(body, values))
         used = frozenset[int]().union(*(factor.free for factor in factors))
         # A variable that no factor depends on is no label, and only counts.
-        summed = [v for v in variables if v in used - rounded and self._has_range(v, rows)]
+        bounds = [row for row in rows if row not in apart]
+        summed = [v for v in variables if v in used - rounded and self._has_range(v, bounds)]
         inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
-        if len(inner) < 2 or any(_is_rounded(factor, known - self.outside) for factor in inner):
+        if len(inner) < 2 or any(is_rounded(factor, known - self.outside) for factor in inner):
             return None
         return Split(
             tuple(summed),
@@ -125,7 +126,7 @@ class Matrices(Storage):
             {v: Affine.variable(q) for q, v in names.items()},
         )
 
-    def _has_range(self, v: int, rows: Rows) -> bool:
+    def _has_range(self, v: int, rows: Sequence[Row]) -> bool:
         """Whether no bound of a variable depends on other indices, nor one of another index on it."""
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
@@ -136,7 +137,9 @@ class Matrices(Storage):
         Of products that cost the same, one of two factors within a sum of the others comes first: other sums of these
         factors may need it, too.
         """
-        found = self._merged([self._matrix((factor,), split) for factor in split.factors])
+        matrices = [self._matrix((factor,), split) for factor in split.factors]
+        hints = self.hints or Hints()
+        found = merged(matrices, lambda matrix: self.planner.entries(matrix.labels, split.context, hints))
         if not 2 <= len(found) <= _FACTORS:
             return None
         pairs: list[tuple[Matrix, Matrix, Split]] = []
@@ -147,7 +150,7 @@ class Matrices(Storage):
         for number in range(1, 2 ** (len(found) - 1)):
             groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
             pairs.append((joined(groups[0]), joined(groups[1]), split))
-        iterations = self._iterations(split.context, split.hidden)
+        iterations = self._iterations(split)
         best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
         for first, second, part in pairs:
             ranges = self._ranges((first, second), part)
@@ -171,18 +174,6 @@ class Matrices(Storage):
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
-    def _merged(self, matrices: list[Matrix]) -> list[Matrix]:
-        """The matrices without those whose labels are among the labels of another, of which they become factors."""
-        found: list[Matrix] = []
-        for matrix in sorted(matrices, key=lambda m: -len(m.labels)):
-            over = [other for other in found if set(matrix.labels) <= set(other.labels)]
-            if over:
-                place = found.index(min(over, key=lambda m: len(m.labels)))
-                found[place] = joined([found[place], matrix])
-            else:
-                found.append(matrix)
-        return found
-
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
         """The ranges of all labels; None where the pair is no product of matrices with independent labels."""
         both, first, second, summed = split.roles(*pair)
@@ -196,22 +187,25 @@ class Matrices(Storage):
             return None
         ranges: Ranges = {}
         for label in labels:
-            found = self.planner.range(label, split.context)
+            found = self._range(label, split)
             if found is None or not implied(Row("ge", found[1] - found[0]), self.facts):
                 return None
             ranges[label] = found
         return ranges
 
+    def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
+        """The lowest and the highest value of a label."""
+        return self.planner.range(label, split.context)
+
     # -------------------------------------------------------------- what they cost
 
-    def _iterations(self, context: Context, hidden: Container[int]) -> int:
-        """About how often loops over a context run."""
+    def _iterations(self, split: Split) -> int:
+        """About how often loops over all variables run."""
         assert self.hints is not None
-        total = 1
-        for v in context.variables:
-            found = None if v in hidden else self.planner.range(Affine.variable(v), context)
-            total *= 1 if found is None else self.hints(_length(found))
-        for row in context.rows:
+        variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
+        ranges = [self._range(variable, split) for variable in variables]
+        total = prod(self.hints(_length(found)) for found in ranges if found is not None)
+        for row in split.context.rows:
             total //= row.modulus if row.kind == "mod" else 1
         return total
 
@@ -244,10 +238,8 @@ class Matrices(Storage):
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
         """The entry of a new array that holds the product; None where an operand cannot be computed."""
+        first, second = self._in_order(first, second, split)
         both, rows, columns, summed = split.roles(first, second)
-        if max(map(split.place, rows)) > max(map(split.place, columns)):
-            # The innermost index is that of the last axis.
-            first, second, rows, columns = second, first, columns, rows
         cost = self._cost(first, second, ranges, split)
         operands = []
         for matrix, own in ((first, rows), (second, columns)):
@@ -258,22 +250,36 @@ class Matrices(Storage):
         if split.is_partial:  # in the order in which an operand has its axes, whatever sums ask for
             (_, one), (_, other) = operands
             rows, columns = [label for label in one if label in rows], [label for label in other if label in columns]
+        if split.slant is not None:  # the rows are cut into blocks
+            cut = Affine.variable(split.slant.row)
+            rows.sort(key=lambda label: label != cut)
         output = [*both, *rows, *columns]
         # Numbers that do not depend on which of the two is first: a product and its transpose are one array.
         found = sorted(operands, key=lambda operand: operand[0])
         numbers = {label: n for n, label in enumerate(dict.fromkeys(label for _, labels in found for label in labels))}
-        key = tuple([(array, tuple([numbers[label] for label in labels])) for array, labels in found])
+        key = (*((array, tuple([numbers[label] for label in labels])) for array, labels in found), split.slant)
         if key not in self._products:
             left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
-            step = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
-            iterations = self._iterations(split.context, split.hidden)
+            whole = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
+            step = self._step(whole, ranges, numbers, split)
+            iterations = self._iterations(split)
             self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
             self._products[key] = self._filled(step, [_length(ranges[label]) for label in output]), step.output
         tensor, axes = self._products[key]
         labels = dict(zip(numbers.values(), numbers, strict=True))
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
-    def _filled(self, step: Contraction, shape: Sequence[Affine]) -> Node:
+    def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
+        """The matrix of the rows, and that of the columns: the innermost index is that of the last axis."""
+        _, rows, columns, _ = split.roles(first, second)
+        is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
+        return (second, first) if is_turned else (first, second)
+
+    def _step(self, step: Contraction, ranges: Ranges, numbers: dict[Affine, int], split: Split) -> Product:
+        """What computes the product of two operands with numbered labels."""
+        return step
+
+    def _filled(self, step: Product, shape: Sequence[Affine]) -> Node:
         """The new array that a step fills."""
         self.kernels.append(step)
         self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
@@ -390,9 +396,3 @@ class Matrices(Storage):
 def _length(ends: tuple[Affine, Affine]) -> Affine:
     """The number of values of a label."""
     return ends[1] - ends[0] + 1
-
-
-def _is_rounded(factor: Node, variables: frozenset[int]) -> bool:
-    """Whether variables stand in maxima, products and other compounds."""
-    forms = (form for part in reachable(factor) for form in index_forms(part))
-    return any(not form.hidden().isdisjoint(variables) for form in forms)

@@ -9,9 +9,9 @@ parts, or several results, use one sum, that has an array first (`shared_parts`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
@@ -165,6 +165,11 @@ class Planner:
         lows, highs = ((), ()) if rows is None else self._box(axes[0], [], rows, False)
         return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
 
+    def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
+        """About how many values labels take, of those whose range is known."""
+        ranges = [self.range(label, context) for label in labels]
+        return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
+
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
         """``node`` over numbered axes in place of ``variables``, in the order of a reader: equal parts are the same."""
         found: dict[int, None] = {}
@@ -299,6 +304,12 @@ def index_forms(node: Node) -> Sequence[Affine]:
         case "read" | "comprehension":
             return tuple(node.data)
     return [_as_bound(row.form) for row in node.data] if node.op in RANGED or node.op == "guard" else ()
+
+
+def is_rounded(node: Node, variables: frozenset[int]) -> bool:
+    """Whether variables stand in maxima, products and other compounds."""
+    forms = (form for part in reachable(node) for form in index_forms(part))
+    return any(not form.hidden().isdisjoint(variables) for form in forms)
 
 
 def _as_bound(form: Affine) -> Affine:

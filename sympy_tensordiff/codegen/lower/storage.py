@@ -12,7 +12,7 @@ from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.materialise import is_dear, shared_parts, uses
+from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.graph.interning import Recursion, trampoline
@@ -115,10 +115,9 @@ class Storage:
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.shares_rows = False
+        self.tables = False  # whether the backend keeps what depends on no argument from call to call
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
-        self.of_loops: set[str] = set()
-        """Arrays of repeated calls that some kernel would have had for itself."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
 
     # -------------------------------------------------------------- arrays
@@ -216,7 +215,7 @@ class Storage:
 
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
-        wanted = shared or node.op == "comprehension"
+        wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
@@ -227,7 +226,9 @@ class Storage:
         for found in candidates:
             if (serving := self._serving(found)) is not None:
                 return serving, self._index(serving, found)
-        if not (node.height or shared):
+        if not shared and is_dear(node):
+            shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
+        if not (node.height or shared or self._is_called_often(node, candidates, context)):
             return None  # a call of a function, of which there is no array
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
@@ -344,6 +345,11 @@ class Storage:
                 return False
         return rank < context.dimension
 
+    def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
+        """Whether loops around a call of a function call it many times for each of its values."""
+        is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
+        return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
+
     def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
         """Whether a candidate of quotients or remainders has fewer entries than the loops around run.
 
@@ -353,11 +359,7 @@ class Storage:
         hints = self.hints or Hints()
         ends = zip(candidate.lows, candidate.highs, strict=True)
         entries = prod(hints(high[0] - low[0] + 1) for low, high in ends)
-        runs = 1
-        for v in context.variables:
-            found = self.planner.range(Affine.variable(v), context)
-            runs *= 1 if found is None else hints(found[1] - found[0] + 1)
-        return entries < runs
+        return entries < self.planner.entries(map(Affine.variable, context.variables), context, hints)
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))

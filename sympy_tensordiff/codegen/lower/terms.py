@@ -287,9 +287,5 @@ def _inside(binder: Node) -> list[Node]:
 
 def _is_no_larger(call: Node) -> bool:
     """Whether a call has no more indices than an array that it reads."""
-    return sum(1 for v in call.free if v < 0) <= axes_read(call)
-
-
-def axes_read(node: Node) -> int:
-    """The most axes of an array that a node reads."""
-    return max((len(part.data) for part in reachable(node) if part.op == "read"), default=0)
+    read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
+    return sum(1 for v in call.free if v < 0) <= read

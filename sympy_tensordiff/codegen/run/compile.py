@@ -329,7 +329,8 @@ class CompiledFunction:
             has_products = has_compiled_products(self._fused)
             run = guarded(run, lambda: self._load(dtype).run, has_products)
             run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in, has_products)
-        found = self._runs[dtype, parallel] = Runs(run, run_in, getattr(module, "scratch", None))
+        scratch, tables = (getattr(module, name, None) for name in ("scratch", "tables"))
+        found = self._runs[dtype, parallel] = Runs(run, run_in, scratch, tables)
         return found
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:

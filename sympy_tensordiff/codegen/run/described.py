@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter, Table
 from sympy_tensordiff.codegen.ir.steps import (
     calls_in_loops,
     describe,
@@ -54,7 +54,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
         elif isinstance(step, Scatter):
             text = describe_scatter(step, backend)
         elif isinstance(step, Kernel):
-            text = f"fill {describe_kernel(step)}"
+            text = f"fill {describe_kernel(step)}{', once for all calls' * isinstance(step, Table)}"
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")

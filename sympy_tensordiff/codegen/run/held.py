@@ -246,10 +246,14 @@ Time with memory that is kept beside time with new memory, of one thread of an A
 
 
 class Kept:
-    """A function that is given its temporaries, of certain shapes, with those of the call before."""
+    """A function that is given its temporaries, of certain shapes, with those of the call before.
 
-    def __init__(self, run_in: Callable[..., None], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+    ``tables`` fills those that are the same in all calls, as it has done in ``arrays``.
+    """
+
+    def __init__(self, run_in: Callable[..., None], arrays: Sequence[np.ndarray[Any, Any]], tables: Any = None) -> None:
         self._run_in = run_in
+        self._tables = tables
         self._likes = [(array.shape, array.dtype) for array in arrays]
         self._free = [list(arrays)]
 
@@ -262,16 +266,22 @@ class Kept:
             arrays = self._free.pop()
         except IndexError:  # another thread works with them
             arrays = [np.empty(shape, dtype) for shape, dtype in self._likes]
+            if self._tables is not None:
+                self._tables(*values, *arrays)
         self._run_in(*values, *arrays)
         if not self._free:
             self._free.append(arrays)
 
 
 class Runs:
-    """What a module runs: ``run`` makes its temporaries, ``run_in`` is given those which ``scratch`` makes."""
+    """What a module runs: ``run`` makes its temporaries, ``run_in`` is given those which ``scratch`` makes.
 
-    def __init__(self, run: Callable[..., None], run_in: Any = None, scratch: Any = None) -> None:
+    Of these, ``tables`` fills what is the same in all calls.
+    """
+
+    def __init__(self, run: Callable[..., None], run_in: Any = None, scratch: Any = None, tables: Any = None) -> None:
         self.run = run
+        self._tables = tables
         self.run_in = run_in
         self._scratch = scratch
         self._kept: Kept | None = None
@@ -285,5 +295,7 @@ class Runs:
             self._kept = None
             return self.run
         if self._kept is None or not self._kept.fits(arrays):
-            self._kept = Kept(self.run_in, arrays)
+            if self._tables is not None:
+                self._tables(*values, *arrays)
+            self._kept = Kept(self.run_in, arrays, self._tables)
         return self._kept

@@ -25,7 +25,7 @@ from typing import Any
 from sympy_tensordiff.codegen.emit.matrix_products import is_plain
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Bound, If, Loop, Statement
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program, Trapezoid
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
@@ -87,7 +87,8 @@ def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
 
 def has_compiled_products(program: Program) -> bool:
     """Whether compiled code calls BLAS."""
-    return is_compiled_whole(program) and any(isinstance(step, Contraction) for step in program.kernels)
+    compiled = Contraction | Trapezoid if is_compiled_whole(program) else Trapezoid
+    return any(isinstance(step, compiled) for step in program.kernels)
 
 
 def guarded(
@@ -155,8 +156,8 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             values[axis] = length // 2
         found[function_name(kernel)] = work * _block(kernel.body, values)
     for step in program.kernels:
-        if isinstance(step, Contraction | Correlation):
-            lengths = (extents(step, shapes) if isinstance(step, Contraction) else dict(step.labels)).values()
+        if isinstance(step, Contraction | Trapezoid | Correlation):
+            lengths = (dict(step.labels) if isinstance(step, Correlation) else extents(step, shapes)).values()
             points = prod(max(extent.evaluate(values), 0) for extent in lengths)
             found[function_name(step)] = points // LIBRARY_SPEED
     return found

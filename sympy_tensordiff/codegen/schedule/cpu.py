@@ -185,7 +185,7 @@ def _rows(
     scans: list[Statement] = []
     done: list[str] = []
     for scan in plan.scans:
-        begin, *carried = carry(row, scan, target, done, place.fresh)
+        begin, *carried = carry(row, extent - 1, scan, target, done, place.fresh)
         assert isinstance(begin, Set) and isinstance(begin.target, Name)
         place.ends.add(begin.target.name)
         scans += [begin, *carried]

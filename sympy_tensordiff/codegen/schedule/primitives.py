@@ -95,10 +95,13 @@ def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement
     return [replace(row, body=explicit(with_values(body, ordered), target))] if body else []
 
 
-def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
+def carry(
+    row: Loop, last: Affine, scan: Scan, target: Load, others: Collection[str], fresh: Fresh
+) -> tuple[Statement, ...]:
     """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
 
-    ``others`` are the scans whose entries are there already.
+    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
+    which each entry adds one are computed for the whole row first, in vectors.
     """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
@@ -112,7 +115,14 @@ def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: F
         first, moved = lows, Set(Name(end), highs, "max")
         rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1),))
     begin = [start(carried[acc.name], acc.reduction) for acc in scan.accumulators]
-    body: list[Statement] = [*with_scalars(explicit([rest], target), entries), moved]
+    new, terms = with_scalars(explicit([rest], target), entries), list[Statement]()
+    if scan.shift is not None and not scan.conditions and _adds_one(row, last, scan):
+        ((name, total),) = carried.items()
+        (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(explicit(loop.body, target))
+        assert isinstance(add, Set)
+        terms.append(replace(row, body=with_scalars([Set(Load(name, axis), add.value)], entries)))
+        new = (Set(total, Load(name, axis), "sum"),)
+    body: list[Statement] = [*new, moved]
     if scan.shift is not None:
         (total,) = carried.values()
         (shift,) = with_scalars([Set(Name(fresh("shift")), scan.shift)], entries)
@@ -123,23 +133,42 @@ def carry(row: Loop, scan: Scan, target: Load, others: Collection[str], fresh: F
         body = [shift, *again, Set(so_far, shift.target), *body]
     body += [Set(Load(name, axis), running) for name, running in carried.items()]
     inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body
-    return (Set(Name(end), first), *begin, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+    return (Set(Name(end), first), *begin, *terms, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+
+
+def _adds_one(row: Loop, last: Affine, scan: Scan) -> bool:
+    """Whether each entry of a row has one term more than the entry before, and the first one has one."""
+    loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
+    if scan.downward:
+        return loop.lows == here and loop.highs == (Bound(last),)
+    return loop.highs == here and loop.lows == row.lows
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
     """A sum of exponentials under another shift of the exponents: a multiple of at most 1, or its ``terms`` again."""
-    root, again = Name(fresh("root")), Name(fresh("again"))
+    root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
     change = Operation("add", (new, Operation("neg", (old,))))
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
-    return [
+    rescaled: tuple[Statement, ...] = (
         Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
-        Set(again, FALSE),
-        Set(again, Operation("not", (Operation("and", (is_less, is_finite)),)), "any"),
+        *_flagged(again, Operation("not", (Operation("and", (is_less, is_finite)),))),
         Set(total, Operation("mul", (total, root, root))),
-        If((Row("ge", Affine.variable(again.name) - 1),), (Set(total, Number(0)), *terms)),
-    ]
+        If((_is_set(again),), (Set(total, Number(0)), *terms)),
+    )
+    # A shift that stays the same, as a maximum so far mostly does, takes no function.
+    return [*_flagged(moved, Operation("ne", (new, old))), If((_is_set(moved),), rescaled)]
+
+
+def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
+    """What sets a flag where a condition holds."""
+    return Set(flag, FALSE), Set(flag, condition, "any")
+
+
+def _is_set(flag: Name) -> Row:
+    """The condition of what runs where a flag is set."""
+    return Row("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:

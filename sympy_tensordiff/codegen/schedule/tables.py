@@ -1,0 +1,30 @@
+"""Arrays of what depends on no argument, such as ``cos(2*pi*i*j/256)``: filled once, and kept for all calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.laws import is_same_in_all_calls
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
+from sympy_tensordiff.codegen.ir.walk import array_shapes
+
+
+def with_tables(program: Program) -> Program:
+    """The program in which each temporary that depends on no argument, and on no size, is a table.
+
+    Law: a table reads nothing but tables.
+    """
+    shapes = array_shapes(program)
+    written = Counter(step.array for step in program.kernels)
+    own = {array.name for array in program.temporaries if written[array.name] == 1}
+    tables: set[str] = set()
+    steps: list[Step] = []
+    for step in program.kernels:
+        if type(step) is Kernel and step.array in own and is_same_in_all_calls(step, shapes, tables):
+            step = Table(step.array, step.axes, step.body)
+            tables.add(step.array)
+        steps.append(step)
+    notes = [note for note in program.notes if note.partition(":")[0] not in tables]
+    notes += [f"{name}: depends on no argument" for name in sorted(tables)]
+    return replace(program, kernels=tuple(steps), notes=tuple(notes))
