@@ -91,7 +91,7 @@ def test_loops_work_on_vectors(function):
     "expression",
     [
         td.TensorComprehension(sympy.Piecewise((sympy.sin(x[i]), x[i] > 0), (0, True)), (i, n)),
-        td.TensorComprehension(td.IndexedSum(sympy.sin(x[k]) * sympy.Function("g")(A[i, k]), (k, 0, m - 1)), (i, n)),
+        td.TensorComprehension(td.IndexedSum(sympy.sin(A[i, k]) * sympy.Function("g")(A[i, k]), (k, 0, m - 1)), (i, n)),
         td.gradient(td.IndexedSum(sympy.sin(x[index[i]]), (i, 0, n - 1)), x),
         td.TensorComprehension(td.IndexedSum(sympy.sin(A[k, i] * x[k]), (k, 0, n - 1)), (i, m)),
         td.TensorComprehension(sympy.tan(A[i, 0]), (i, n)),
