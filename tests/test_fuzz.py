@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+from every import every
 from fuzz import formulas, function_checks, random_function, system_checks
 from fuzz import run as fuzz
 from fuzz.__main__ import main
@@ -54,6 +55,11 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
+
+
+@every("seed", [29, 91000, 91001])
+def test_texts_of_random_tensors_are_read_and_have_their_values(seed):
+    function_checks.check_function(seed, "tensors")
 
 
 def test_indices_times_sizes_are_not_projected():

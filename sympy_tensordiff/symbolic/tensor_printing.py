@@ -146,10 +146,11 @@ def _repeated(node: Any) -> Any | None:
         return _repeated(node.args[-1]) if sum(map(bool, map(rank, node.args))) == 1 else None
     if not _is(node, "EinsumProduct"):
         return None
-    pairs = zip(node.inputs, node.operands, strict=True)
-    tensors = [(labels, operand) for labels, operand in pairs if labels and not _is_ones(operand)]
-    if len(tensors) != 1:
-        return None
+    pairs = [(labels, operand) for labels, operand in zip(node.inputs, node.operands, strict=True) if labels]
+    tensors = [(labels, operand) for labels, operand in pairs if not _is_ones(operand)]
+    extents = [pair for labels, operand in pairs for pair in zip(labels, operand.shape, strict=True)]
+    if len(tensors) != 1 or any(label not in node.output and extent != 1 for label, extent in extents):
+        return None  # a sum over ones is a number of times
     (labels, tensor), output = tensors[0], node.output
     meet = zip(labels[::-1], tensor.shape[::-1], output[::-1], strict=False)
     fits = all(own == label or (extent == 1 and own not in output) for own, extent, label in meet)

@@ -15,23 +15,15 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import symbols_by_name
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic import (
-    einsum,
-    entrywise_functions,
-    functions,
-    matrix_functions,
-    scalar_functions,
-    sums,
-    tensors,
-)
 from sympy_tensordiff.symbolic.depth import measures
 
 from .equality import assert_equal
 
-_MODULES = (entrywise_functions, functions, scalar_functions, einsum, matrix_functions, sums, tensors, sympy)
+_MODULES = (td, sympy)
 _OPERATORS: Mapping[type, Callable[..., Any]] = MappingProxyType(
     {
         **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.MatMult: operator.matmul},
@@ -54,8 +46,8 @@ def read_printed(text: str, symbols: Mapping[str, Any]) -> Any:
 
     Examples
     --------
-    >>> x = tensors.TensorSymbol("x", 3)
-    >>> read_printed("2/(x.T @ x)", {"x": x}) == 2 / functions.dot(x, x)
+    >>> x = td.TensorSymbol("x", 3)
+    >>> read_printed("2/(x.T @ x)", {"x": x}) == 2 / td.dot(x, x)
     True
     """
     return _value(ast.parse(text, mode="eval").body, symbols)

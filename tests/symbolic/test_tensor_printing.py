@@ -389,6 +389,13 @@ def test_words_do_not_touch():
     assert latex(A @ A @ core.T @ keys @ A) == r"A A \, \mathrm{core}^{\top} \, \mathrm{keys} \, A"
 
 
+def test_a_sum_over_ones_is_more_than_a_repetition():
+    summed = ein("axb,b->ab", td.ones((n, m, n)), x)
+    assert str(summed / 2) == "EinsumProduct('axb,b->ab', ones((n, m, n)), x)/2"
+    assert str(A + summed) == "A + EinsumProduct('axb,b->ab', ones((n, m, n)), x)"
+    assert str(A + ein("axb,b->ab", td.ones((n, 1, n)), x)) == "A + x"
+
+
 def test_latex_is_typeset():
     """Every command and bracket is one that a typesetter knows."""
     mathtext = pytest.importorskip("matplotlib.mathtext")
