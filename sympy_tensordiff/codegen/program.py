@@ -31,10 +31,11 @@ from sympy_tensordiff.codegen.run.signature import (
     over_names,
     read_arguments,
 )
-from sympy_tensordiff.codegen.schedule.copies import with_packed_pairs, without_aliases, without_copies, without_unread
+from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable

@@ -1,4 +1,4 @@
-"""Random inputs, the way of the oracle's inputs into a kernel, and values beside those of the oracle."""
+"""Random inputs, the oracle's inputs as arguments of a kernel, and the ranges of data."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.programs import Program, Table
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.lower.materialise import LARGEST_TABLE
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.run import held
+from sympy_tensordiff.codegen.run import recent
 from sympy_tensordiff.errors import VerificationError
 
 i, j, k, n = td.indices("i j k n")
@@ -80,7 +80,7 @@ def test_temporaries_of_another_length_have_the_same_tables():
 
 
 def test_more_memory_than_is_kept(monkeypatch):
-    monkeypatch.setattr(held, "MOST", 10)
+    monkeypatch.setattr(recent, "MOST", 10)
     function = td.lambdify([x], td.gradient(power(), x))
     value = np.random.default_rng(0).normal(size=N)
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_threads_have_tables_of_their_own():
         memory[...] = 7
 
     found: list = []
-    runs = held.Runs(run_in, run_in, lambda *values: (np.empty(2),), fill)
+    runs = recent.Runs(run_in, run_in, lambda *values: (np.empty(2),), fill)
     kept = runs.chosen((1, found))
     calls.append("begun")
     kept(1, found)

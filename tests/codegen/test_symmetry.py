@@ -11,7 +11,7 @@ from fuzz.count import count
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.lower.storage import Entry
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.copies import exchangeable_axes
+from sympy_tensordiff.codegen.schedule.packed import exchangeable_axes
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 

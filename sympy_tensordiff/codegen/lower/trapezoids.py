@@ -52,8 +52,8 @@ class Trapezoids(Matrices):
         first, _ = chosen[2][Affine.variable(slant.row)]
         term, block = Affine.variable(slant.term), BLOCK * quotient(Affine.variable(slant.row) - first, BLOCK)
         end = block + first + slant.offset
-        beside = Row("ge", end + (BLOCK - 2) - term if slant.is_upper else term - end - 1)
-        rest = self.graph.sum(terms.variables, (*terms.rows, beside), self.graph.mul(split.factors))
+        outside = Row("ge", end + (BLOCK - 2) - term if slant.is_upper else term - end - 1)
+        rest = self.graph.sum(terms.variables, (*terms.rows, outside), self.graph.mul(split.factors))
         return self.graph.substitute(self.graph.mul([*split.rest, self.graph.add([product, rest])]), split.hidden)
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:

@@ -22,7 +22,8 @@ from sympy_tensordiff.codegen.run.cache import code_versions, load_source, seal
 from sympy_tensordiff.codegen.run.described import driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.run.device_call import DeviceCalls, explained, require_device
-from sympy_tensordiff.codegen.run.held import Held, Recent, Runs, forget, hold, noticed, remember, undivided
+from sympy_tensordiff.codegen.run.held import Held, forget, hold, noticed, undivided
+from sympy_tensordiff.codegen.run.recent import Recent, Runs, remember
 from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.run.threads import (

@@ -1,0 +1,199 @@
+"""Products of matrices of which each row stands for a pair of indices, ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
+
+Of the pairs (a, b) and (b, a) one is enough. They are counted by their distance round a circle and where it begins:
+``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the distances up to ``n/2``. That is a box as well, of about half
+the entries, and so the product stays a product of matrices. Its entries are spread over all pairs afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import prod
+
+from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Statement, Store
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import Renaming, unique
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.steps import extents
+from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, uses
+from sympy_tensordiff.codegen.lower.costs import Hints, is_worth_packing
+from sympy_tensordiff.codegen.lower.storage import Entry
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.simplify.signs import with_signs
+
+_FEWEST = 4
+"""Of fewer indices no pairs are left out."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An array that holds pairs of the indices at two ``axes``, of ``extent`` each, once: the distances come first."""
+
+    name: str
+    axes: tuple[int, int]
+    extent: int
+
+    @property
+    def distances(self) -> int:
+        return self.extent // 2 + 1
+
+
+def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
+    """The program in which products of matrices take one of two equal rows, where that is less work.
+
+    ``hints`` are the expected sizes by their names, ``entries`` of the arrays stand in the ``graph``.
+    """
+    work = _Packing(program, hints, graph, entries)
+    return work.result() if work.packed else program
+
+
+def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
+    """The pairs of axes that can be exchanged: the entry is the same node then, but for the sign of even powers."""
+    plain, *_ = with_signs(graph, [entry.node])
+    for first, second in combinations(range(len(entry.axes)), 2):
+        one, other = entry.axes[first], entry.axes[second]
+        exchanged = graph.substitute(entry.node, {one: Affine.variable(other), other: Affine.variable(one)})
+        if with_signs(graph, [exchanged])[0] is plain:
+            yield first, second
+
+
+class _Packing:
+    def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
+        self.program = program
+        self.graph = graph
+        self.entries = entries
+        self.hints = hints
+        self.shapes = array_shapes(program)
+        self.taken = all_names(program)
+        self.readers: dict[str, list[Step]] = {}
+        for step in program.kernels:
+            for name in uses(step).arrays:
+                self.readers.setdefault(name, []).append(step)
+        self.packed: dict[str, Packed] = {}
+        writers = Counter(step.array for step in program.kernels)
+        temporaries = {array.name for array in program.temporaries}
+        for step in program.kernels:
+            if isinstance(step, Kernel) and step.array in temporaries and writers[step.array] == 1:
+                self.consider(step)
+
+    def consider(self, kernel: Kernel) -> None:
+        """Pack an array if all that reads it are products of matrices, and these become smaller by enough."""
+        name = kernel.array
+        readers = self.readers.get(name, [])
+        if not readers or not all(isinstance(step, Contraction) for step in readers):
+            return
+        for axes in exchangeable_axes(self.graph, self.entries[name]) if name in self.entries else ():
+            extent = self.shapes[name][axes[0]]
+            if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _FEWEST:
+                continue
+            found = Packed(self.fresh(name), axes, extent.constant)
+            if self.is_worth(found, name, [step for step in readers if isinstance(step, Contraction)]):
+                self.packed[name] = found
+                return
+
+    def is_worth(self, found: Packed, name: str, readers: Sequence[Contraction]) -> bool:
+        """Whether the products lose more work than the spreading of their entries takes."""
+        before = after = entries = 0
+        for step in readers:
+            labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}
+            halved = [own for operand in step.operands if operand.array == name and (own := _own(operand, step, found))]
+            if len(halved) < sum(operand.array == name for operand in step.operands):
+                return False
+            before += prod(labels.values())
+            entries += prod(labels[label] for label in step.output)
+            after += prod({**labels, **dict.fromkeys([own[0] for own in halved], found.distances)}.values())
+        return is_worth_packing(before, after, entries)
+
+    def fresh(self, name: str) -> str:
+        name = unique(f"{name}_pairs", self.taken)
+        self.taken.add(name)
+        return name
+
+    # ------------------------------------------------------------------------ the new program
+
+    def result(self) -> Program:
+        """The program with packed arrays, and the products of them."""
+        steps: list[Step] = []
+        temporaries = [array for array in self.program.temporaries if array.name not in self.packed]
+        notes = [note for note in self.program.notes if note.partition(":")[0] not in self.packed]
+        for step in self.program.kernels:
+            if isinstance(step, Kernel) and not isinstance(step, Scatter) and step.array in self.packed:
+                found = self.packed[step.array]
+                steps.append(self.filled(step, found))
+                shape = list(self.shapes[step.array])
+                shape[found.axes[0]] = Affine.of(found.distances)
+                temporaries.append(Array(found.name, tuple(shape)))
+                pairs = f"{found.distances * found.extent} of {found.extent**2} pairs of indices"
+                notes.append(f"{found.name}: {pairs}, which may be exchanged")
+            elif isinstance(step, Contraction) and any(operand.array in self.packed for operand in step.operands):
+                array, kernels = self.multiplied(step)
+                steps += kernels
+                temporaries.append(array)
+                notes.append(f"{array.name}: a product of pairs of indices, spread over {step.array}")
+            else:
+                steps.append(step)
+        return replace(self.program, kernels=tuple(steps), temporaries=tuple(temporaries), notes=tuple(notes))
+
+    def filled(self, kernel: Kernel, found: Packed) -> Kernel:
+        """The kernel of a packed array: the second index of a pair is the first and the distance, round the circle."""
+        first, second = (kernel.axes[axis] for axis in found.axes)
+        distance = unique("distance", self.taken | set(kernel.axes))
+        end = Affine.variable(distance) + Affine.variable(second)
+        places = {first: Affine.variable(second), second: end - found.extent * quotient(end, found.extent)}
+        axes = tuple([distance if axis == first else axis for axis in kernel.axes])
+        return Kernel(found.name, axes, Renaming({}, forms=places).body(kernel.body))
+
+    def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
+        """The array of a product of packed arrays, the product, and the kernel that spreads it."""
+        name = self.fresh(step.array)
+        pairs: list[tuple[int, int, Packed]] = []
+        for operand in step.operands:
+            found = self.packed.get(operand.array)
+            own = None if found is None else _own(operand, step, found)
+            if found is not None and own is not None:
+                pairs.append((step.output.index(own[0]), step.output.index(own[1]), found))
+        left, right = (
+            Operand(self.packed[operand.array].name if operand.array in self.packed else operand.array, operand.labels)
+            for operand in step.operands
+        )
+        shape = list(self.shapes[step.array])
+        for place, _, found in pairs:
+            shape[place] = Affine.of(found.distances)
+        return Array(name, tuple(shape)), [
+            replace(step, array=name, left=left, right=right),
+            _spread(step, name, pairs),
+        ]
+
+
+def _own(operand: Operand, step: Contraction, found: Packed) -> tuple[int, int] | None:
+    """The labels of a pair of axes of an operand; None where they are not axes of the product, and of nothing else."""
+    first, second = (operand.labels[axis] for axis in found.axes)
+    everywhere = Counter((*step.left.labels, *step.right.labels))
+    if first == second or everywhere[first] > 1 or everywhere[second] > 1:
+        return None
+    return (first, second) if {first, second} <= set(step.output) else None
+
+
+def _spread(step: Contraction, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
+    """The kernel that reads, for each two indices, the entry of their pair: its distance, and where it begins."""
+    axes = tuple([f"i{n}" for n in range(len(step.output))])
+    choices: list[list[tuple[Row, dict[int, Affine]]]] = []
+    for place, other, found in pairs:
+        ahead = Affine.variable(axes[other]) - Affine.variable(axes[place])
+        ahead = ahead - found.extent * quotient(ahead, found.extent)
+        near = Row("ge", found.distances - 1 - ahead)
+        there = {place: ahead, other: Affine.variable(axes[place])}
+        back = {place: found.extent - ahead, other: Affine.variable(axes[other])}
+        choices.append([(near, there), (near.negation(), back)])
+    body: list[Statement] = [Accumulator("entry")]
+    for chosen in product(*choices):
+        index = dict(enumerate(map(Affine.variable, axes)))
+        for _, places in chosen:
+            index |= places
+        load = Load(name, tuple(index.values()))
+        body.append(If(tuple([row for row, _ in chosen]), (Add("entry", load),)))
+    return Kernel(step.array, axes, (*body, Store(Name("entry"))))
