@@ -162,3 +162,21 @@ def test_a_table_that_depends_on_an_argument_is_refused():
     broken = Table(kernel.array, kernel.axes, kernel.body)
     with pytest.raises(VerificationError, match="depends on an argument"):
         verify(replace(program, kernels=(broken, *program.kernels[1:])))
+
+
+def test_zeros_to_which_a_scatter_adds_are_no_table(uncompiled):
+    """They depend on no argument, and are filled in each call: the sums of two calls would be added up."""
+    w, bins = td.TensorSymbol("w", 9), td.TensorSymbol("bins", 9, dtype=int)
+    sums = table(total(w[k] * sympy.KroneckerDelta(i, bins[k]), (k, 0, 8)), (i, 4))
+    function = td.lambdify([w, bins], td.IndexedSum(sums[i] * sympy.exp(sums[i]), (i, 0, 3)))
+    weights, places = np.linspace(0, 1, 9), np.arange(9) % 4
+    wanted = np.bincount(places, weights)
+    for _ in range(3):
+        np.testing.assert_allclose(function(weights, places), (wanted * np.exp(wanted)).sum())
+
+
+def test_what_a_number_in_it_changes_has_no_array():
+    """Cosines of ``i*j/n`` are computed where they are used, as before, since no call after this one has them."""
+    waves_of = table(total(x[j] * sympy.cos(2 * sympy.pi * i * j / n), (j, 0, N - 1)), (i, N))
+    program = build_program([x, n], td.gradient(total(waves_of[i] ** 2, (i, 0, N - 1)), x), tables=True)
+    assert [len(array.shape) for array in program.temporaries] == [1]
