@@ -35,8 +35,8 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import INDENT, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Ends, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, explicit, span
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, span
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     Contraction,
@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Scatter,
 )
-from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, uses
 from sympy_tensordiff.codegen.schedule.stages import Stages, in_stages
@@ -334,7 +334,7 @@ def run_text(program: Program, names: Names) -> str:
 
 def thread_nest(kernel: Kernel, box: Sequence[Affine]) -> tuple[Statement, ...]:
     """A kernel with one thread for each entry: the last axis along x, the one before along y, the others along z."""
-    body = explicit(kernel.body, Load(kernel.array, tuple(map(Affine.variable, kernel.axes))))
+    body = kernel.body
     for number, (axis, extent) in enumerate(zip(reversed(kernel.axes), reversed(box), strict=True)):
         body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
     return body
