@@ -6,7 +6,7 @@ atomic additions. The text is the same for a device and for Numba's simulator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
@@ -18,6 +18,8 @@ from sympy_tensordiff.codegen.emit.cuda_library import (
 )
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.emit.driver import (
+    WORD,
+    Functions,
     Temporaries,
     header,
     helpers,
@@ -25,6 +27,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     labels,
     module_names,
     passed_names,
+    pattern,
     run_parameters,
     shape_text,
     size_lines,
@@ -32,7 +35,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     used_arguments,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.emit.forms import INDENT, PRODUCT, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Ends, Loop, Set, Statement
@@ -49,12 +52,17 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
-from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, uses
-from sympy_tensordiff.codegen.schedule.stages import Stages, in_stages
-from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, function_name, own_names, uses, with_values
+from sympy_tensordiff.codegen.schedule.launches import common_axes, in_launches
+from sympy_tensordiff.codegen.schedule.stages import SHORT, in_stages
+from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.products import slope, times
 
 Shapes = Mapping[str, tuple[Affine, ...]]
+
+PASSED = 8
+"""Functions that differ in more constants are printed apart: each thread keeps what is passed in registers."""
 
 
 class CudaPrinter(NestPrinter):
@@ -65,20 +73,50 @@ class CudaPrinter(NestPrinter):
     the compiler finds out on its own by how much each of them grows.
     """
 
-    functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil"}
+    functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil", "real": "real"}
 
-    def __init__(self, names: Names, kernel: Kernel, shapes: Shapes) -> None:
-        super().__init__(names.copy(), kernel, frozenset())
+    def __init__(self, names: Names, step: Kernel | Fused, shapes: Shapes, chosen: Collection[int] | None) -> None:
+        super().__init__(names.copy(), kernels_of(step)[0], frozenset())
         self.shapes = shapes
+        self.axes = common_axes(step)
+        self.box = self.kernel.box(shapes)[: len(self.axes)]
+        self.own = list(dict.fromkeys(name for kernel in kernels_of(step) for name in own_names(kernel)))
+        self.chosen = chosen
+        """The numbers of the ``constants`` that are passed to the function; None for all of them."""
+        self.constants: list[Affine] = []
+        """What no thread changes of bounds and places, and what could be passed to the function therefore."""
+        self.parameters: dict[str, Affine] = {}
+
+    def constant_of(self, form: Affine, wish: str) -> str | None:
+        """The name of a constant that is passed to the function; None where it is not."""
+        number = len(self.constants)
+        self.constants.append(form)
+        if self.chosen is not None and number not in self.chosen:
+            return None
+        name = self.names.fresh(wish)
+        self.parameters[name] = form
+        return name
+
+    def length(self, form: Affine, level: int = CHOICE) -> str:
+        """An end of rounds or threads."""
+        passed = self.constant_of(form, "length") if self.is_constant(form) else None
+        return passed or self.form(form, level)
+
+    def is_constant(self, form: Affine) -> bool:
+        """Whether neither an axis or loop nor data change a form."""
+        return form.atoms().isdisjoint(self.own) and not data_entries([form])
 
     def threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that give each axis its value from the thread's place in the grid, and the nest."""
-        for _ in self.kernel.axes:
+        for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
             body = loop.body
-        axes = [self.names(axis) for axis in self.kernel.axes]
-        shape = [self.form(extent, UNARY) for extent in self.kernel.box(self.shapes)]
+        axes = [self.names(axis) for axis in self.axes]
+        many = self.box[:-3] and self.box[:-2]
+        """Of these, numbers are divided by: they stay constants, which compilers turn into products."""
+        shape = [self.form(extent, UNARY) for extent in many]
+        shape += [self.length(extent, UNARY) for extent in self.box[len(many) :]]
         if len(axes) < 2:
             self.line(1, f"{axes[0] if axes else 'flat'} = cuda.grid(1)")
             self.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
@@ -108,7 +146,7 @@ class CudaPrinter(NestPrinter):
     def mixed(self, axes: Sequence[str], flat: str, depth: int) -> None:
         """Append the lines that give several axes their values out of one number."""
         for number in range(len(axes) - 1, -1, -1):
-            extent = self.form(self.kernel.box(self.shapes)[number], UNARY)
+            extent = self.form(self.box[number], UNARY)
             value = f"{flat} % {extent}" if number else flat
             if value != axes[number]:
                 self.line(depth, f"{axes[number]} = {value}")
@@ -116,6 +154,34 @@ class CudaPrinter(NestPrinter):
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """Where an entry of an array stands: the last axis runs fastest."""
+        return self.strided(array, index) or self.nested(array, index)
+
+    def strided(self, array: str, index: Sequence[Affine]) -> str:
+        """The place as a sum over axes and loops, where some factors are passed to the function; else nothing."""
+        shape = self.shapes[array]
+        rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
+        factors: list[tuple[str, Affine]] = []
+        for name in self.own:
+            found = slope(rest, name)
+            if found is None or not self.is_constant(found[0]):
+                return ""
+            factors += [(name, found[0])] if found[0] != Affine() else []
+            rest = found[1]
+        if not self.is_constant(rest):
+            return ""
+        texts = [(self.names(name), self.constant_of(factor, "stride"), factor) for name, factor in factors]
+        constant = None if rest == Affine() else self.constant_of(rest, "offset")
+        if constant is None and all(text is None for _, text, _ in texts):
+            return ""
+        sums = [
+            name if text is None and factor == Affine.of(1) else f"{text or self.form(factor, PRODUCT)}*{name}"
+            for name, text, factor in texts
+        ]
+        sums += [] if rest == Affine() else [constant or self.form(rest, SUM)]
+        return f"uint64({' + '.join(sums)})"
+
+    def nested(self, array: str, index: Sequence[Affine]) -> str:
+        """The place with as few products as there are axes."""
         total, text = Affine.of(0), ""
         for form, extent in zip(index, self.shapes[array], strict=True):
             if extent.is_constant and not text:
@@ -154,7 +220,7 @@ class CudaPrinter(NestPrinter):
         if not isinstance(statement, Loop):
             super().statement(statement, depth)
             return
-        variable, stop = self.names(statement.variable), self.stop(statement.highs)
+        variable, stop = self.names(statement.variable), self.end(statement)
         self.line(depth, f"{variable} = {self.lower(statement.lows)}")
         if not stop.isalnum():
             end = self.names.fresh(f"{variable}_stop")
@@ -164,6 +230,13 @@ class CudaPrinter(NestPrinter):
         self.body(statement.body, depth + 1)
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
+    def end(self, loop: Loop) -> str:
+        """One more than the last value. That of few rounds stays a constant: compilers unroll them."""
+        form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
+        if others or (form.is_constant and form.constant < SHORT):
+            return self.stop(loop.highs)
+        return self.length(form)
+
 
 # ---------------------------------------------------------------------------- modules
 
@@ -172,56 +245,89 @@ def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     calls: dict[str, Product | Apply] = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
     stages = in_stages(calls_in_loops(program))
-    program = stages.program
+    program = in_launches(stages.program, {*calls, *(part for part, whole in stages.whole.items() if whole in calls)})
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
     shapes = array_shapes(program)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
-    passed: dict[str, list[str]] = {}
+    functions = Functions(names)
     for step in program.kernels:
-        if not isinstance(step, Kernel):
-            assert not isinstance(step, Fused | Correlation)
+        if not isinstance(step, Kernel | Fused):
+            assert not isinstance(step, Correlation)
             require_library(step)
             calls[step.array] = step
-            continue
-        passed[function_name(step)] = passed_names(step, names, _extents(step, shapes))
-        pieces.append(_kernel(step, shapes, names, passed[function_name(step)]))
-    pieces.append(LAUNCH.strip("\n"))
+    passed: dict[str, list[str]] = {}
+    for step, chosen in _chosen([step for step in program.kernels if isinstance(step, Kernel | Fused)], names, shapes):
+        text, arguments, _ = _kernel(step, shapes, names, chosen)
+        passed[function_name(step)] = arguments
+        functions.add(step, text, "@cuda.jit\n")
+    pieces += [*functions.texts, LAUNCH.strip("\n")]
     pieces += library_pieces(list(calls.values()), program, names) if calls else []
     by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
-    pieces += [compute_text(stages, names, passed, by_library), run_text(program, names)]
+    pieces += [compute_text(program, stages.whole, names, functions, passed, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
-def _extents(kernel: Kernel, shapes: Shapes) -> list[Affine]:
+def kernels_of(step: Kernel | Fused) -> tuple[Kernel, ...]:
+    """The kernels that run in one launch."""
+    return step.kernels if isinstance(step, Fused) else (step,)
+
+
+def _extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
     """What tells where entries stand, and which threads have one."""
-    arrays = (kernel.array, *uses(kernel).arrays)
-    return [*kernel.box(shapes), *(extent for array in arrays for extent in shapes[array][1:])]
+    arrays = (*filled_arrays(step), *uses(step).arrays)
+    box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
+    return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def _check(kernel: Kernel, nest: Sequence[Statement], shapes: Shapes) -> None:
+def _check(step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes) -> None:
     """Raise `VerificationError` where a nest breaks a law: among others, no two threads write one entry."""
-    used, is_scatter = uses(kernel), isinstance(kernel, Scatter)
-    sizes = {str(name) for extent in _extents(kernel, shapes) for name in extent.atoms()}
-    known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([kernel.array] if is_scatter else [])}
+    used, is_scatter = uses(step), isinstance(step, Scatter)
+    sizes = {str(name) for extent in _extents(step, shapes) for name in extent.atoms()}
+    known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if is_scatter else [])}
     # What scatters add to an entry is added atomically, or laws of their own say that they do not meet.
-    totals = [kernel.array] if is_scatter else []
-    NestLaws(known, [kernel.array], totals=totals).check(nest)
+    totals = [step.array] if is_scatter else []
+    NestLaws(known, filled_arrays(step), totals=totals).check(nest)
 
 
-def _kernel(kernel: Kernel, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
-    printer = CudaPrinter(names, kernel, shapes)
-    printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}({', '.join(parameters)}):")
-    what = "thread per point" if isinstance(kernel, Scatter) else "thread per entry"
-    printer.line(1, f'"""{task_text(kernel, names)}, one {what}."""')
-    printer.line(1, f"real = {names(kernel.array)}.dtype.type")
-    nest = thread_nest(kernel, kernel.box(shapes))
-    _check(kernel, nest, shapes)
+def _chosen(
+    steps: Sequence[Kernel | Fused], names: Names, shapes: Shapes
+) -> Iterator[tuple[Kernel | Fused, frozenset[int]]]:
+    """The steps, each with the constants in which those differ that are the same function otherwise."""
+    alike: dict[str, list[tuple[Affine, ...]]] = {}
+    printed: list[tuple[str, tuple[Affine, ...]]] = []
+    for step in steps:
+        text, _, constants = _kernel(step, shapes, names, None)
+        printed.append((pattern(text, names.texts | {function_name(step)}), constants))
+        alike.setdefault(printed[-1][0], []).append(constants)
+    for step, (key, _) in zip(steps, printed, strict=True):
+        columns = enumerate(zip(*alike[key], strict=True))
+        chosen = frozenset([number for number, column in columns if len(set(column)) > 1])
+        yield step, chosen if len(chosen) <= PASSED else frozenset()
+
+
+def _kernel(
+    step: Kernel | Fused, shapes: Shapes, names: Names, chosen: Collection[int] | None
+) -> tuple[str, list[str], tuple[Affine, ...]]:
+    """The function of a step, without decorator, what is passed to it, and the constants that could be."""
+    printer = CudaPrinter(names, step, shapes, chosen)
+    tasks = [task_text(kernel, names) for kernel in kernels_of(step) if kernel.array in filled_arrays(step)]
+    what = "thread per point" if isinstance(step, Scatter) else "thread per entry"
+    if len(kernels_of(step)) > 1:
+        what = f"thread per {', '.join(map(names, printer.axes))}"
+    printer.line(1, f'"""{", ".join([tasks[0], *(task.removeprefix("Fill ") for task in tasks[1:])])}, one {what}."""')
+    printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
+    nest = thread_nest(step, shapes)
+    _check(step, nest, shapes)
     printer.threads(nest)
-    return "\n".join(without_unused_real(printer.lines))
+    words = set(WORD.findall("\n".join(printer.lines)))
+    own = [name for name in passed_names(step, names, _extents(step, shapes)) if name in words]
+    head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
+    arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
+    return "\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants)
 
 
 # ---------------------------------------------------------------------------- what launches kernels and moves arrays
@@ -266,46 +372,44 @@ def device_names(program: Program) -> set[str]:
 
 
 def compute_text(
-    stages: Stages,
+    program: Program,
+    whole: Mapping[str, str],
     names: Names,
+    functions: Functions,
     passed: Mapping[str, Sequence[str]],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``passed`` are the parameters of their functions, by the names of these.
+    ``passed`` are what their functions are passed, by the names of these; the arrays that are parts of ``whole`` ones.
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
-    program = stages.program
     temporaries = Temporaries(program, names)
-    shapes = Prover(program).shapes
+    printer, shapes = FormPrinter(names), Prover(program).shapes
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
     read = set(used_arguments(program))
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
     lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
-    for kernel in program.kernels:
-        made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
-        new: list[str] = []
-        if made is not None:
-            dtype = f"{names(program.outputs[0].name)}.dtype"
-            new = [f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)"]
-        whole = stages.whole.get(kernel.array)
-        lines += new if whole is None else []
-        if not isinstance(kernel, Kernel):
-            lines += by_library[kernel.array]
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    for step in program.kernels:
+        made = [] if isinstance(step, Scatter) else list(filter(None, map(temporaries.get, filled_arrays(step))))
+        new = [f"{names(a.name)} = empty({temporaries.entries(a)}, {dtype}, stream=stream)" for a in made]
+        if not isinstance(step, Kernel | Fused):
+            lines += [*new, *by_library[step.array]]
             continue
-        printer, box, function = FormPrinter(names), kernel.box(shapes), function_name(kernel)
+        box, function = kernels_of(step)[0].box(shapes)[: len(common_axes(step))], function_name(step)
         grid = f"(*launch({shape_text(box, printer)}), stream)"
-        launch = [*(new if whole else []), f"{function}[{grid}]({', '.join(passed[function])})"]
+        launch = [f"{functions(step)}[{grid}]({', '.join(passed[function])})"]
         # A grid without blocks cannot be launched.
         uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
-        if not isinstance(kernel, Scatter) and (whole or kernel.array) in by_library:
+        if whole.get(step.array) in by_library:
+            launch, new = ["if cupy is None:", *(INDENT + line for line in (*new, *launch))], []
+        elif not isinstance(step, Scatter) and step.array in by_library:
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
-            if whole is None:
-                launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
-        lines += launch
+            launch += ["else:", *(INDENT + line for line in by_library[step.array])]
+        lines += new + launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
 
@@ -332,9 +436,19 @@ def run_text(program: Program, names: Names) -> str:
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
-def thread_nest(kernel: Kernel, box: Sequence[Affine]) -> tuple[Statement, ...]:
-    """A kernel with one thread for each entry: the last axis along x, the one before along y, the others along z."""
-    body = explicit(kernel.body, Load(kernel.array, tuple(map(Affine.variable, kernel.axes))))
-    for number, (axis, extent) in enumerate(zip(reversed(kernel.axes), reversed(box), strict=True)):
+def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
+    """A step with threads for the values of its axes: the last one along x, the one before along y, the others z."""
+    axes = common_axes(step)
+    numbers = {array.name: Name(array.name) for array in step.rows} if isinstance(step, Fused) else {}
+    body: tuple[Statement, ...] = ()
+    for kernel in kernels_of(step):
+        target = numbers.get(kernel.array, Load(kernel.array, tuple(map(Affine.variable, kernel.axes))))
+        inner = with_values(explicit(kernel.body, target), lambda part: numbers.get(getattr(part, "array", ""), part))
+        for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
+            inner = (span(axis, ZERO, extent, inner),)
+        body += inner
+    box = kernels_of(step)[0].box(shapes)
+    for number, axis in enumerate(reversed(axes)):
+        extent = box[len(axes) - 1 - number]
         body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
     return body

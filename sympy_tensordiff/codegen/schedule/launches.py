@@ -1,0 +1,133 @@
+"""Kernels over the same entries in one launch on CUDA: a thread fills its entry of one array after the other.
+
+The launches of a stream run one after the other, each some microseconds at least, so kernels that do not depend on each
+other, or only on what the own thread has filled, lose nothing together. What no other launch reads is a number of the
+thread. A row of few entries belongs to one thread, which may read all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import renamed
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, outer_names, scalars, uses
+from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
+from sympy_tensordiff.codegen.schedule.stages import SHORT
+from sympy_tensordiff.integer.affine import Affine
+
+WEIGHT = 150
+"""So many values a thread computes at most for kernels that run together: more of them need too many registers."""
+
+
+def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
+    """The program whose kernels over the same entries run together, but for those that fill the arrays ``alone``.
+
+    Law: every result is the same.
+    """
+    shapes = array_shapes(program)
+    launches: list[_Launch] = []
+    for step in program.kernels:
+        for launch in reversed(launches[-FAR:]):
+            if isinstance(step, Kernel) and step.array not in alone and launch.takes(step):
+                launch.add(step)
+                break
+            if launch.precedes(step):
+                launches.append(_Launch(step, shapes, alone))
+                break
+        else:
+            launches.append(_Launch(step, shapes, alone))
+    taken = outer_names(program)
+    private = _private(program, launches)
+    result = replace(program, kernels=tuple([launch.together(private, taken) for launch in launches]))
+    check_order(result)
+    return result
+
+
+def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
+    """The temporaries that one launch fills, and no other one reads."""
+    users = Counter(name for launch in launches for name in launch.filled | launch.read)
+    return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
+
+
+def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
+    """The axes of a step along which there are threads: those that all of its kernels have in common."""
+    if isinstance(step, Kernel):
+        return step.axes
+    first, *others = (kernel.axes for kernel in step.kernels)
+    return first[: next(n for n in range(len(first), -1, -1) if all(axes[:n] == first[:n] for axes in others))]
+
+
+class _Launch:
+    """Steps that run together, ``box`` the extents of the entries for which there are threads."""
+
+    def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
+        self.shapes = shapes
+        self.first, self.others = step, list[Kernel]()
+        is_open = isinstance(step, Kernel) and not isinstance(step, Scatter) and step.array not in alone
+        self.box = shapes[step.array] if is_open else ()
+        self.read, self.filled = set(uses(step).arrays), set(filled_arrays(step))
+        self.weight = _weight(step) if isinstance(step, Kernel) else 0
+
+    def precedes(self, step: Step) -> bool:
+        """Whether a step reads what is filled here, or adds to it."""
+        return not self.filled.isdisjoint((step.array, *uses(step).arrays))
+
+    def takes(self, step: Kernel) -> bool:
+        """Whether a kernel can run in the threads, and gains."""
+        box = self.common(step)
+        if isinstance(step, Scatter) or not box or self.weight + _weight(step) > WEIGHT:
+            return False
+        loads = [node for node in scalars(step.body) if isinstance(node, Load) and node.array in self.filled]
+        own = tuple(map(Affine.variable, step.axes[: len(box)]))
+        if any(load.index[: len(box)] != own for load in loads):
+            return False
+        rests = [self.shapes[array][len(box) :] for array in (step.array, *self.filled)]
+        return not any(rests) or (bool(loads) and all(map(_is_short, rests)))
+
+    def common(self, step: Kernel) -> tuple[Affine, ...]:
+        """The extents that the entries of a kernel have in common with those here."""
+        pairs = zip(self.box, self.shapes[step.array], strict=False)
+        same = [one == other for one, other in pairs]
+        return self.box[: (*same, False).index(False)]
+
+    def add(self, step: Kernel) -> None:
+        """Let a kernel run in the threads."""
+        self.box = self.common(step)
+        self.others.append(step)
+        self.read |= set(uses(step).arrays)
+        self.filled.add(step.array)
+        self.weight += _weight(step)
+
+    def together(self, private: Collection[str], taken: Collection[str]) -> Step:
+        """The step, with one name for each axis in common, and no other name twice."""
+        if not self.others:
+            return self.first
+        assert isinstance(self.first, Kernel)
+        axes = self.first.axes[: len(self.box)]
+        known = {*taken, *axes}
+        kernels = [
+            renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in (self.first, *self.others)
+        ]
+        numbers = [Array(k.array, ()) for k in kernels if k.array in private and len(k.axes) == len(axes)]
+        return Fused(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
+
+
+def _weight(kernel: Kernel) -> int:
+    return sum(1 for _ in scalars(kernel.body))
+
+
+def _is_short(rest: tuple[Affine, ...]) -> bool:
+    return all(extent.is_constant for extent in rest) and prod(extent.constant for extent in rest) < SHORT
+
+
+def describe_launches(program: Program) -> str | None:
+    """Which arrays are filled in one launch, in a line of ``.plan``."""
+    groups = [step for step in program.kernels if isinstance(step, Fused)]
+    texts = [", ".join(kernel.array for kernel in step.kernels) for step in groups]
+    return f"in one launch: {'; '.join(texts)}" if texts else None
