@@ -37,6 +37,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, TYPED_HELPERS
+from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Ends, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, explicit, span
@@ -86,6 +87,8 @@ class CudaPrinter(NestPrinter):
         self.constants: list[Affine] = []
         """What no thread changes of bounds and places, and what could be passed to the function therefore."""
         self.parameters: dict[str, Affine] = {}
+        self.long: set[str] = set()
+        """The variables of loops of many rounds."""
 
     def constant_of(self, form: Affine, wish: str) -> str | None:
         """The name of a constant that is passed to the function; None where it is not."""
@@ -169,7 +172,11 @@ class CudaPrinter(NestPrinter):
             rest = found[1]
         if not self.is_constant(rest):
             return ""
-        texts = [(self.names(name), self.constant_of(factor, "stride"), factor) for name, factor in factors]
+        texts = []
+        for name, factor in factors:
+            # Of long loops, compilers add numbers to addresses once for several rounds, and with no instruction more.
+            is_number = name in self.long and factor.is_constant
+            texts.append((self.names(name), None if is_number else self.constant_of(factor, "stride"), factor))
         constant = None if rest == Affine() else self.constant_of(rest, "offset")
         if constant is None and all(text is None for _, text, _ in texts):
             return ""
@@ -233,9 +240,10 @@ class CudaPrinter(NestPrinter):
     def end(self, loop: Loop) -> str:
         """One more than the last value. That of few rounds stays a constant: compilers unroll them."""
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
-        if others or (form.is_constant and form.constant < SHORT):
+        if not others and form.is_constant and form.constant < SHORT:
             return self.stop(loop.highs)
-        return self.length(form)
+        self.long.add(loop.variable)
+        return self.stop(loop.highs) if others else self.length(form)
 
 
 # ---------------------------------------------------------------------------- modules
@@ -262,8 +270,11 @@ def print_program(program: Program) -> str:
         passed[function_name(step)] = arguments
         functions.add(step, text, "@cuda.jit\n")
     pieces += [*functions.texts, LAUNCH.strip("\n")]
-    pieces += library_pieces(list(calls.values()), program, names) if calls else []
-    by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
+    library = Functions(names)
+    for call in calls.values():
+        library.add(call, library_text(call, program, names))
+    pieces += library_pieces(library, list(calls.values())) if calls else []
+    by_library = {array: library_lines(call, library, names, shapes) for array, call in calls.items()}
     pieces += [compute_text(program, stages.whole, names, functions, passed, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""

@@ -16,9 +16,9 @@ from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, 
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, outer_names, scalars, uses
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
-from sympy_tensordiff.codegen.schedule.stages import SHORT
+from sympy_tensordiff.codegen.schedule.stages import SHORT, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 WEIGHT = 150
@@ -68,8 +68,9 @@ class _Launch:
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
-        self.first, self.others = step, list[Kernel]()
-        is_open = isinstance(step, Kernel) and not isinstance(step, Scatter) and step.array not in alone
+        self.first = step
+        self.kernels = [step] if isinstance(step, Kernel) else []
+        is_open = bool(self.kernels) and not isinstance(step, Scatter) and step.array not in alone
         self.box = shapes[step.array] if is_open else ()
         self.read, self.filled = set(uses(step).arrays), set(filled_arrays(step))
         self.weight = _weight(step) if isinstance(step, Kernel) else 0
@@ -87,8 +88,16 @@ class _Launch:
         own = tuple(map(Affine.variable, step.axes[: len(box)]))
         if any(load.index[: len(box)] != own for load in loads):
             return False
-        rests = [self.shapes[array][len(box) :] for array in (step.array, *self.filled)]
-        return not any(rests) or (bool(loads) and all(map(_is_short, rests)))
+        members = (step, *self.kernels)
+        rows = [kernel for kernel in members if len(kernel.axes) > len(box)]
+        return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
+
+    def is_short(self, kernel: Kernel, axis: int) -> bool:
+        """Whether one thread fills the entries along the axes from this one on in a few rounds."""
+        own = set(own_names(kernel))
+        lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
+        numbers = [length.constant for length in lengths if length is not None and length.is_constant]
+        return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
         """The extents that the entries of a kernel have in common with those here."""
@@ -99,31 +108,24 @@ class _Launch:
     def add(self, step: Kernel) -> None:
         """Let a kernel run in the threads."""
         self.box = self.common(step)
-        self.others.append(step)
+        self.kernels.append(step)
         self.read |= set(uses(step).arrays)
         self.filled.add(step.array)
         self.weight += _weight(step)
 
     def together(self, private: Collection[str], taken: Collection[str]) -> Step:
         """The step, with one name for each axis in common, and no other name twice."""
-        if not self.others:
+        if len(self.kernels) < 2:
             return self.first
-        assert isinstance(self.first, Kernel)
-        axes = self.first.axes[: len(self.box)]
+        axes = self.kernels[0].axes[: len(self.box)]
         known = {*taken, *axes}
-        kernels = [
-            renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in (self.first, *self.others)
-        ]
+        kernels = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in self.kernels]
         numbers = [Array(k.array, ()) for k in kernels if k.array in private and len(k.axes) == len(axes)]
         return Fused(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
 
 
 def _weight(kernel: Kernel) -> int:
     return sum(1 for _ in scalars(kernel.body))
-
-
-def _is_short(rest: tuple[Affine, ...]) -> bool:
-    return all(extent.is_constant for extent in rest) and prod(extent.constant for extent in rest) < SHORT
 
 
 def describe_launches(program: Program) -> str | None:
