@@ -37,10 +37,9 @@ def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
-    result = kind(
-        names,
-        {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)},
-    )
+    functions = {function_name(kernel) for kernel in program.kernels}
+    result = kind(names, {*own, *ENTRIES, *STANDARD, "np", *functions})
+    result.texts |= functions
     for external in externals(program):
         result.add_function(external)
     return result
@@ -63,7 +62,7 @@ class Functions:
     """The functions of the kernels, of those that differ in nothing but names the first only."""
 
     def __init__(self, names: Names) -> None:
-        self._of_program = names.texts
+        self._own = names.texts
         self._texts: dict[str, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
@@ -72,8 +71,7 @@ class Functions:
     def add(self, kernel: Step, text: str, decorator: str = "") -> None:
         """The function of a kernel as text, whose head has the parameters in the order in which they are passed."""
         own = function_name(kernel)
-        self._of_program.add(own)
-        name = self._known.setdefault(pattern(decorator + text, self._of_program), own)
+        name = self._known.setdefault(pattern(decorator + text, self._own), own)
         self._names[own] = name
         if name == own:
             self._texts[own] = decorator, text

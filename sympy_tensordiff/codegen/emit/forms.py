@@ -32,7 +32,7 @@ class Names:
         self._text: dict[str, str] = {}
         self.functions: dict[External, str] = {}
         self.texts: set[str] = set()
-        """What the program's arrays, numbers and loops are called, also the fresh ones of all copies."""
+        """What arrays, numbers, loops and functions of the program are called, in all copies: differs for each step."""
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
                 raise VerificationError(f"{name!r} is not an identifier")

@@ -8,17 +8,18 @@ thread. A row of few entries belongs to one thread, which may read all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
-from sympy_tensordiff.codegen.schedule.stages import SHORT, rounds
+from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 WEIGHT = 150
@@ -128,8 +129,27 @@ def _weight(kernel: Kernel) -> int:
     return sum(1 for _ in scalars(kernel.body))
 
 
-def describe_launches(program: Program) -> str | None:
-    """Which arrays are filled in one launch, in a line of ``.plan``."""
-    groups = [step for step in program.kernels if isinstance(step, Fused)]
-    texts = [", ".join(kernel.array for kernel in step.kernels) for step in groups]
-    return f"in one launch: {'; '.join(texts)}" if texts else None
+class Device(NamedTuple):
+    """What a device runs, the arrays of parts with those whose entries they make up, and the products of matrices."""
+
+    program: Program
+    whole: Mapping[str, str]
+    products: Mapping[str, Contraction]
+    """By the arrays that they fill. There are kernels for them in the program, too."""
+
+
+def on_device(program: Program) -> Device:
+    """The program of launches."""
+    products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
+    staged, whole = in_stages(calls_in_loops(program))
+    alone = {*products, *(part for part, array in whole.items() if array in products)}
+    return Device(in_launches(staged, alone), whole, products)
+
+
+def describe_device(program: Program) -> list[str]:
+    """Whose sums are computed in parts, and which arrays one launch fills, in lines of ``.plan``."""
+    device = on_device(program)
+    whole = ", ".join(dict.fromkeys(device.whole.values()))
+    lines = [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
+    groups = [step for step in device.program.kernels if isinstance(step, Fused)]
+    return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

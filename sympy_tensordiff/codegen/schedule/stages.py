@@ -67,12 +67,6 @@ def in_stages(program: Program) -> Stages:
     return Stages(new, work.whole)
 
 
-def describe_parts(program: Program) -> str | None:
-    """Whose sums are computed in parts, in a line of ``.plan``."""
-    arrays = dict.fromkeys(in_stages(program).whole.values())
-    return f"in parts, where there are less than {THREADS} entries: {', '.join(arrays)}" if arrays else None
-
-
 class _Stages:
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
