@@ -126,16 +126,14 @@ def _signature(module: ModuleType, program: Program, function: Any, dtype: str) 
     from numba import types as numba_types
 
     real = getattr(numba_types, dtype)
-    signature = {}
-    filled = [next(iter(inspect.signature(vars(module)[name].py_func).parameters)) for name in kernels(module)]
-    for name in (*(array.name for array in (*program.outputs, *program.temporaries)), *filled):
-        signature[name] = numba_types.Array(real, 1, "C")
-    for argument in program.arguments:
-        if argument.kind == "array":
-            entry = numba_types.int64 if argument.dtype == "integer" else real
-            signature[argument.name] = numba_types.Array(entry, 1, "C")
-        elif argument.kind == "scalar":
-            signature[argument.name] = real
+    text = inspect.getsource(function)
+    subscripted = {*re.findall(r"(\w+)\[", text), *re.findall(r"atomic\.add\((\w+),", text)}
     # What Python or the module calls by a name, too, has an underscore more.
-    names = [name if name in signature else name.rstrip("_") for name in inspect.signature(function).parameters]
-    return tuple(signature.get(name, numba_types.int64) for name in names)
+    arguments = {argument.name: argument for argument in program.arguments}
+    found = []
+    for name in inspect.signature(function).parameters:
+        argument = arguments.get(name) or arguments.get(name.rstrip("_"))
+        is_integer = argument.dtype == "integer" or argument.kind == "integer" if argument else name not in subscripted
+        entry = numba_types.int64 if is_integer else real
+        found.append(numba_types.Array(entry, 1, "C") if name in subscripted else entry)
+    return tuple(found)

@@ -134,10 +134,10 @@ class _File:
 
     def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
         """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
-        functions = Functions()
+        functions = Functions(self.names)
         steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
-            functions.add(step, found.text, [*found.passed, *found.work])
+            functions.add(step, found.text)
         memory = self.memory(steps)
         texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
         if self.is_search and steps:

@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.emit.driver import passed_names, shape_text
+from sympy_tensordiff.codegen.emit.driver import Functions, passed_names, shape_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Program, Step
+from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, uses
 from sympy_tensordiff.errors import UnsupportedError
 
 IMPORT = """
@@ -40,20 +40,20 @@ def of_library(stream):
 OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
-def library_pieces(steps: Sequence[Product | Apply], program: Program, names: Names) -> list[str]:
+def library_pieces(functions: Functions, steps: Sequence[Product | Apply]) -> list[str]:
     """The functions of library calls, which are those of NumPy under CuPy's name."""
-    texts = [library_text(step, program, names).replace("def fill_", "def library_fill_", 1) for step in steps]
+    texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
     pieces = [*library_helpers(steps, texts), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
 
-def library_lines(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+def library_lines(step: Product | Apply, functions: Functions, names: Names, shapes: Shapes) -> list[str]:
     """The lines of the driver that make a library call on its stream."""
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
     shown = [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
     assert list(map(names, arrays)) == passed_names(step, names)
-    return ["with of_library(stream):", f"{INDENT}library_{function_name(step)}({', '.join(shown)})"]
+    return ["with of_library(stream):", f"{INDENT}library_{functions(step)}({', '.join(shown)})"]
 
 
 def has_cupy() -> bool:

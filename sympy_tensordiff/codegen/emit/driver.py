@@ -37,10 +37,9 @@ def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
-    result = kind(
-        names,
-        {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)},
-    )
+    functions = {function_name(kernel) for kernel in program.kernels}
+    result = kind(names, {*own, *ENTRIES, *STANDARD, "np", *functions})
+    result.texts |= functions
     for external in externals(program):
         result.add_function(external)
     return result
@@ -60,20 +59,19 @@ def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = (), values
 
 
 class Functions:
-    """The functions of the kernels, of those that differ in nothing but what is passed to them the first only."""
+    """The functions of the kernels, of those that differ in nothing but names the first only."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names) -> None:
+        self._own = names.texts
         self._texts: dict[str, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._inlined: frozenset[str] = frozenset()
 
-    def add(self, kernel: Step, text: str, passed: Sequence[str], decorator: str = "") -> None:
-        """The function of a kernel as text; ``passed`` are its parameters, and other names of this kernel alone."""
+    def add(self, kernel: Step, text: str, decorator: str = "") -> None:
+        """The function of a kernel as text, whose head has the parameters in the order in which they are passed."""
         own = function_name(kernel)
-        places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
-        pattern = WORD.sub(lambda match: places.get(match[0], match[0]), decorator + text)
-        name = self._known.setdefault(pattern, own)
+        name = self._known.setdefault(pattern(decorator + text, self._own), own)
         self._names[own] = name
         if name == own:
             self._texts[own] = decorator, text
@@ -114,6 +112,16 @@ class Functions:
 
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 """A name in a text, but for those of attributes."""
+
+
+def pattern(text: str, names: Collection[str]) -> str:
+    """A text with numbers in the place of names, in the order in which these are first met.
+
+    >>> pattern("x = f(y, x)", {"x", "y"}) == pattern("u = f(x, u)", {"u", "x"})
+    True
+    """
+    places: dict[str, str] = {}
+    return WORD.sub(lambda m: places.setdefault(m[0], f"<{len(places)}>") if m[0] in names else m[0], text)
 
 
 def task_text(kernel: Kernel, names: Names) -> str:

@@ -30,6 +30,8 @@ class Names:
         taken = self._taken = set(own) | RESERVED
         self._text: dict[str, str] = {}
         self.functions: dict[External, str] = {}
+        self.texts: set[str] = set()
+        """What arrays, numbers, loops and functions of the program are called, in all copies: differs for each step."""
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
                 raise VerificationError(f"{name!r} is not an identifier")
@@ -38,6 +40,7 @@ class Names:
                 text += "_"
             taken.add(text)
             self._text[name] = text
+            self.texts.add(text)
 
     def spelled(self, name: str) -> str:
         """How a language writes a name, where nothing else has it."""
@@ -47,7 +50,7 @@ class Names:
         """The same names, to which fresh ones can be added without a trace here."""
         result = type(self)((), ())
         result._below = self
-        result.functions = self.functions
+        result.functions, result.texts = self.functions, self.texts
         return result
 
     def has(self, text: str) -> bool:
@@ -60,6 +63,7 @@ class Names:
         orders = "_" + "".join(map(str, external.orders)) if any(external.orders) else ""
         word = re.sub(r"[^A-Za-z0-9_]", "_", external.name).strip("_") or "f"
         self.functions[external] = self.fresh(("f" if word[0].isdigit() else "") + word + orders)
+        self.texts.discard(self.functions[external])
 
     def fresh(self, wish: str) -> str:
         """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
@@ -70,6 +74,7 @@ class Names:
             text = f"{wish}_{number}"
         self._taken.add(text)
         self._text[text] = text
+        self.texts.add(text)
         return text
 
     def __call__(self, name: str) -> str:

@@ -262,7 +262,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     blocks |= {part_name(step) for step in program.kernels if isinstance(step, Correlation)}
     names = module_names(program, OWN_NAMES | blocks)
     decorators = Decorators(program, names)
-    functions = Functions()
+    functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
     def values(step: Step) -> frozenset[str]:
@@ -289,8 +289,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         if is_block and isinstance(step, Kernel | Fused):
             text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
             decorator = ""
-        rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
-        functions.add(step, text, [*passed_names(step, names), *rows], decorator)
+        functions.add(step, text, decorator)
     if decorators.is_whole:
         # Strips are slower within the driver: the row fir took 1.08 times as long.
         strips = [step for step in program.kernels if isinstance(step, Kernel) and runs_in_strips(step, prover)]

@@ -21,7 +21,6 @@ from sympy_tensordiff.codegen.emit.driver import (
     imports,
     labels,
     module_names,
-    passed_names,
     task_text,
     without_unused_real,
 )
@@ -61,19 +60,19 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    functions = Functions()
+    functions = Functions(names)
     extents: dict[str, tuple[Affine, ...]] = {}
     used: set[str] = set()
     has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if not isinstance(kernel, Kernel):
-            functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
+            functions.add(kernel, library_text(kernel, program, names))
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         text = printer.print()
         extents[function_name(kernel)] = printer.extents
-        functions.add(kernel, text, passed_names(kernel, names, printer.extents))
+        functions.add(kernel, text)
         used |= printer.values.helpers
         has_blocks |= printer.narrowing.has_blocks
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]

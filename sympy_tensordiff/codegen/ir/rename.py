@@ -5,11 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen.ir.loops import Statement
+from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.ir.walk import own_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 
@@ -70,6 +72,17 @@ class Renaming:
             index = tuple([self.form(form) for form in value.index])
             return Load(value.array, index[1:] if value.array in self.rows else index)
         return value
+
+
+def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
+    """A kernel with the names ``common`` in place of some of its own; fresh ones for the others are taken then."""
+    names = dict(common)
+    for name in own_names(kernel):
+        if name not in common:
+            names[name] = unique(name, taken, tried=tried)
+            taken.add(names[name])
+    renaming = Renaming(names)
+    return replace(kernel, axes=tuple(map(renaming.name, kernel.axes)), body=renaming.body(kernel.body))
 
 
 # ---------------------------------------------------------------------------- identifiers

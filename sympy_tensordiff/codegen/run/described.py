@@ -8,7 +8,6 @@ from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter, Table
 from sympy_tensordiff.codegen.ir.steps import (
-    calls_in_loops,
     describe,
     describe_kernel,
     describe_scatter,
@@ -21,8 +20,8 @@ from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
+from sympy_tensordiff.codegen.schedule.launches import describe_device
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.stages import describe_parts
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -71,7 +70,7 @@ def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool 
     ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
     """
     if backend == "cuda":
-        return list(filter(None, [describe_parts(calls_in_loops(bounded))]))
+        return describe_device(bounded)
     if backend != "numba":
         return []
     library = not_compiled(fused)

@@ -28,8 +28,8 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.rename import Renaming, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
+from sympy_tensordiff.codegen.ir.rename import renamed, unique
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
@@ -216,19 +216,8 @@ class _Fusion:
         rows = self.rows(group)
         parts: list[Kernel] = []
         for kernel in group.kernels:
-            names: dict[str, str] = {}
-            for name in own_names(kernel):
-                names[name] = unique(name, taken, tried=tried)
-                taken.add(names[name])
-            if kernel.array in group.totals:
-                loop = total_loop(kernel, group.extent)
-                assert loop is not None
-                names[loop.variable] = axis
-            else:
-                names[kernel.axes[0]] = axis
-            renaming = Renaming(names)
-            axes = tuple(map(renaming.name, kernel.axes))
-            parts.append(Kernel(kernel.array, axes, renaming.body(kernel.body)))
+            loop = total_loop(kernel, group.extent) if kernel.array in group.totals else None
+            parts.append(renamed(kernel, {loop.variable if loop else kernel.axes[0]: axis}, taken, tried))
         return Fused(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:

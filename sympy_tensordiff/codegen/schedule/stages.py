@@ -76,12 +76,6 @@ def in_stages(program: Program) -> Stages:
     return Stages(new, work.whole)
 
 
-def describe_parts(program: Program) -> str | None:
-    """Whose sums are computed in parts, in a line of ``.plan``."""
-    arrays = dict.fromkeys(in_stages(program).whole.values())
-    return f"in parts, where there are less than {THREADS} entries: {', '.join(arrays)}" if arrays else None
-
-
 class _Stages:
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
@@ -114,7 +108,7 @@ class _Stages:
         most = 2 if len(kernel.axes) < 2 else 1
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
         own = set(own_names(kernel))
-        lengths = {loop.variable: length for loop in chain if (length := _rounds(loop, own)) is not None}
+        lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own)) is not None}
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
             return None
@@ -191,7 +185,7 @@ def _chain(statement: Statement) -> list[Loop]:
     return found
 
 
-def _rounds(loop: Loop, own: set[str]) -> Affine | None:
+def rounds(loop: Loop, own: set[str]) -> Affine | None:
     """How many rounds a loop has at most, where these are the same for all entries; None where they are not."""
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):

@@ -1,0 +1,155 @@
+"""Kernels over the same entries in one launch on CUDA: a thread fills its entry of one array after the other.
+
+The launches of a stream run one after the other, each some microseconds at least, so kernels that do not depend on each
+other, or only on what the own thread has filled, lose nothing together. What no other launch reads is a number of the
+thread. A row of few entries belongs to one thread, which may read all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import renamed
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
+from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
+from sympy_tensordiff.integer.affine import Affine
+
+WEIGHT = 150
+"""So many values a thread computes at most for kernels that run together: more of them need too many registers."""
+
+
+def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
+    """The program whose kernels over the same entries run together, but for those that fill the arrays ``alone``.
+
+    Law: every result is the same.
+    """
+    shapes = array_shapes(program)
+    launches: list[_Launch] = []
+    for step in program.kernels:
+        for launch in reversed(launches[-FAR:]):
+            if isinstance(step, Kernel) and step.array not in alone and launch.takes(step):
+                launch.add(step)
+                break
+            if launch.precedes(step):
+                launches.append(_Launch(step, shapes, alone))
+                break
+        else:
+            launches.append(_Launch(step, shapes, alone))
+    taken = outer_names(program)
+    private = _private(program, launches)
+    result = replace(program, kernels=tuple([launch.together(private, taken) for launch in launches]))
+    check_order(result)
+    return result
+
+
+def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
+    """The temporaries that one launch fills, and no other one reads."""
+    users = Counter(name for launch in launches for name in launch.filled | launch.read)
+    return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
+
+
+def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
+    """The axes of a step along which there are threads: those that all of its kernels have in common."""
+    if isinstance(step, Kernel):
+        return step.axes
+    first, *others = (kernel.axes for kernel in step.kernels)
+    return first[: next(n for n in range(len(first), -1, -1) if all(axes[:n] == first[:n] for axes in others))]
+
+
+class _Launch:
+    """Steps that run together, ``box`` the extents of the entries for which there are threads."""
+
+    def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
+        self.shapes = shapes
+        self.first = step
+        self.kernels = [step] if isinstance(step, Kernel) else []
+        is_open = bool(self.kernels) and not isinstance(step, Scatter) and step.array not in alone
+        self.box = shapes[step.array] if is_open else ()
+        self.read, self.filled = set(uses(step).arrays), set(filled_arrays(step))
+        self.weight = _weight(step) if isinstance(step, Kernel) else 0
+
+    def precedes(self, step: Step) -> bool:
+        """Whether a step reads what is filled here, or adds to it."""
+        return not self.filled.isdisjoint((step.array, *uses(step).arrays))
+
+    def takes(self, step: Kernel) -> bool:
+        """Whether a kernel can run in the threads, and gains."""
+        box = self.common(step)
+        if isinstance(step, Scatter) or not box or self.weight + _weight(step) > WEIGHT:
+            return False
+        loads = [node for node in scalars(step.body) if isinstance(node, Load) and node.array in self.filled]
+        own = tuple(map(Affine.variable, step.axes[: len(box)]))
+        if any(load.index[: len(box)] != own for load in loads):
+            return False
+        members = (step, *self.kernels)
+        rows = [kernel for kernel in members if len(kernel.axes) > len(box)]
+        return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
+
+    def is_short(self, kernel: Kernel, axis: int) -> bool:
+        """Whether one thread fills the entries along the axes from this one on in a few rounds."""
+        own = set(own_names(kernel))
+        lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
+        numbers = [length.constant for length in lengths if length is not None and length.is_constant]
+        return len(numbers) == len(lengths) and prod(numbers) < SHORT
+
+    def common(self, step: Kernel) -> tuple[Affine, ...]:
+        """The extents that the entries of a kernel have in common with those here."""
+        pairs = zip(self.box, self.shapes[step.array], strict=False)
+        same = [one == other for one, other in pairs]
+        return self.box[: (*same, False).index(False)]
+
+    def add(self, step: Kernel) -> None:
+        """Let a kernel run in the threads."""
+        self.box = self.common(step)
+        self.kernels.append(step)
+        self.read |= set(uses(step).arrays)
+        self.filled.add(step.array)
+        self.weight += _weight(step)
+
+    def together(self, private: Collection[str], taken: Collection[str]) -> Step:
+        """The step, with one name for each axis in common, and no other name twice."""
+        if len(self.kernels) < 2:
+            return self.first
+        axes = self.kernels[0].axes[: len(self.box)]
+        known = {*taken, *axes}
+        kernels = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in self.kernels]
+        numbers = [Array(k.array, ()) for k in kernels if k.array in private and len(k.axes) == len(axes)]
+        return Fused(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
+
+
+def _weight(kernel: Kernel) -> int:
+    return sum(1 for _ in scalars(kernel.body))
+
+
+class Device(NamedTuple):
+    """What a device runs, the arrays of parts with those whose entries they make up, and the products of matrices."""
+
+    program: Program
+    whole: Mapping[str, str]
+    products: Mapping[str, Contraction]
+    """By the arrays that they fill. There are kernels for them in the program, too."""
+
+
+def on_device(program: Program) -> Device:
+    """The program of launches."""
+    products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
+    staged, whole = in_stages(calls_in_loops(program))
+    alone = {*products, *(part for part, array in whole.items() if array in products)}
+    return Device(in_launches(staged, alone), whole, products)
+
+
+def describe_device(program: Program) -> list[str]:
+    """Whose sums are computed in parts, and which arrays one launch fills, in lines of ``.plan``."""
+    device = on_device(program)
+    whole = ", ".join(dict.fromkeys(device.whole.values()))
+    lines = [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
+    groups = [step for step in device.program.kernels if isinstance(step, Fused)]
+    return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]
