@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, rewrite, rewrite_scalar, scalars, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, bounds, forms, rewrite, rewrite_scalar, scalars, with_parts
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
@@ -69,6 +69,27 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
         return rewrite_scalar(scalar, changed)
 
     return rewrite(body, lambda statement, _: (with_parts(statement, value, target=target),))
+
+
+def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
+    """A nest in which arrays, of which it needs one entry only, are scalars.
+
+    >>> from sympy_tensordiff.codegen.ir.scalars import Number
+    >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
+    >>> found.target, found.value.function
+    (Name(name='x'), 'real')
+    """
+
+    def changed(part: Scalar) -> Scalar:
+        return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
+
+    def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
+        new = with_parts(old, lambda value: rewrite_scalar(value, changed))
+        if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
+            new = Set(Name(new.target.array), real(new.value))
+        return (new,)
+
+    return rewrite(body, statement) if arrays else tuple(body)
 
 
 # ---------------------------------------------------------------------------- laws of nests

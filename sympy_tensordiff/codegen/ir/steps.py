@@ -237,7 +237,7 @@ def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str])
     # That of the rows first, as the axes stand: so products in which the operands have changed sides are one function.
     operands = sorted(step.operands, key=lambda operand: [label not in operand.labels for label in step.output])
     loads = [Load(one.array, tuple([Affine.variable(names[label]) for label in one.labels])) for one in operands]
-    inner: Statement = Add(total, Operation("mul", tuple(loads)))
+    inner: Statement = add(total, Operation("mul", tuple(loads)))
     for label in reversed(summed):
         lows, highs = [Bound(Affine.of(0))], [Bound(known[label] - 1)]
         if isinstance(step, Trapezoid):

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, real, span, with_scalars
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, rewrite, scalars, statements
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
@@ -97,7 +97,7 @@ class Rule(NamedTuple):
 def scheduled(kernel: Kernel, place: Place) -> Nest:
     """The nest of a kernel."""
     if kernel.array in place.bare:
-        kernel = replace(kernel, body=rewrite(kernel.body, lambda s, _: (_bare(s, kernel.array),)))
+        kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
     spans = _axes(kernel, place)
     rule, found = _first(ROWS, place, kernel, place, spans)
     arrays, body = found or ((), kernel.body)
@@ -111,13 +111,6 @@ def scheduled(kernel: Kernel, place: Place) -> Nest:
         place.fired.update({} if new == body else {ONCE: None})
         body = new
     return Nest(arrays, body, place.bare)
-
-
-def _bare(statement: Statement, array: str) -> Statement:
-    """A statement that sets a scalar in the place of an array of rank 0."""
-    if not isinstance(statement, Set) or statement.target != Load(array, ()):
-        return statement
-    return Set(Name(array), real(statement.value))
 
 
 def _first(recipe: Sequence[Rule], place: Place, *args: Any) -> tuple[Rule | None, Any]:

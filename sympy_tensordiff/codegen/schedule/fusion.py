@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
