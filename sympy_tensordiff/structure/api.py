@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.run.held import noticed
+from sympy_tensordiff.codegen.run.compilation import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped

@@ -199,7 +199,7 @@ def integer_form(node: Scalar) -> Affine | None:
     return None
 
 
-def told_by_integers(value: Scalar) -> Scalar | None:
+def integer_value(value: Scalar) -> Scalar | None:
     """An integer, or a condition on integers, as it may stand in the place of a name for it; None for all else."""
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
@@ -274,7 +274,7 @@ def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | N
             yield Read(statement.target, statement, rows)
         if isinstance(statement, Set):
             value = with_integers(statement.value, integers) if integers else statement.value
-            if is_let(statement) and (told := told_by_integers(value)) is not None:
-                integers[statement.name] = told
+            if is_let(statement) and (integer := integer_value(value)) is not None:
+                integers[statement.name] = integer
             found = scalar_reads(value, rows)
             yield from (Read(load, statement, context, choices) for load, context, choices in found)

@@ -145,7 +145,7 @@ def entry_name(entry: Entry) -> str:
     return name if name.isidentifier() else f"{array}_entry"
 
 
-def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
+def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """A kernel that first reads what data select for a row, and then computes functions of that.
 
     The kernel and None where there is nothing of the kind. ``fresh`` makes names.
