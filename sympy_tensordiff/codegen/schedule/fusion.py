@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
@@ -287,6 +288,7 @@ def nest_of(step: Kernel | Fused, site: Site) -> Nest:
     used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
     known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
     NestLaws(known, filled_arrays(step), site.block, totals).check((*nest.arrays, *nest.body))
+    check_bounds((*nest.arrays, *nest.body), step, site.prover, site.block)
     return nest
 
 
