@@ -17,8 +17,8 @@ from fuzz.count import count
 
 from benchmarks.rows import ROWS
 from benchmarks.rows.convolutions import extent
-from sympy_tensordiff.codegen.ir.loops import Add, AddAt, Bound, If, Let, Loop, Store
-from sympy_tensordiff.codegen.ir.scalars import Number, Operation
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set
+from sympy_tensordiff.codegen.ir.scalars import Bound, Number, Operation
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.integer.affine import Affine
@@ -39,7 +39,7 @@ def calls_as_loops(body):
         if isinstance(statement, Loop | If):
             inner = calls_as_loops(statement.body)
             found += [replace(statement, body=inner)] if inner else []
-        elif isinstance(statement, Let | Add | AddAt | Store):
+        elif isinstance(statement, Set):
             calls = sum(map(is_function, subexpressions(statement.value)))
             ends = [(Bound(Affine.of(end)),) for end in (0, calls - 1)]
             found += [Loop("call", *ends, ())] if calls else []

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.registry import cpu_target
 
 from sympy_tensordiff.codegen.run import compile as compiling
 
@@ -64,6 +65,8 @@ def as_compiled(function: Callable[..., float]) -> Callable[..., float]:
 @contextmanager
 def run_as_python() -> Iterator[None]:
     """Load what is compiled from here on as Python; what has been loaded before stays as it is."""
+    cpu_target.typing_context.refresh()  # Numba looks functions of `math` up by name when it is first used
+    cpu_target.target_context.refresh()
     load, run = compiling.load_source, compiling.CompiledFunction._run_quietly
 
     def load_python(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:

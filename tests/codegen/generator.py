@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from programs import REDUCTIONS, array, load, op, result
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Reduction, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add, let
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number, Reduction, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from tests.codegen.programs import owned, store
 
 CENTRE = 200
 """Reads of ``x`` are moved to its middle: no form of the generator gets as far as its ends."""
@@ -30,13 +31,13 @@ class Generator:
         extents = [self.random.choice([Affine.variable("N"), Affine.variable("M"), Affine.of(4)]) for _ in axes]
         self.extents = dict(zip(axes, extents, strict=True))
         body, names = self.block(axes, [], 0)
-        body = (*body, Store(self.value(axes, names, 2)))
+        body = (*body, store(self.value(axes, names, 2)))
         arguments = (array("x", 2 * CENTRE), array("a", Affine.variable("N"), Affine.variable("M")))
         arguments += (
             array("w", 2 * CENTRE, 2 * CENTRE),
             array("b", Affine.variable("M"), Affine.variable("N"), 4),
         )
-        return Program(arguments, (result("y", *extents),), (), (Kernel("y", tuple(axes), body),))
+        return Program(arguments, (result("y", *extents),), (), (owned(Kernel("y", tuple(axes), body)),))
 
     def fresh(self, base: str) -> str:
         self.count += 1
@@ -63,13 +64,13 @@ class Generator:
         for _ in range(self.random.choice([1, 1, 2, 3] if depth == 0 else [0, 1, 1, 2])):
             if self.random.random() < 0.3:
                 name = self.fresh("t")
-                body.append(Let(name, self.value(variables, names, 2)))
+                body.append(let(name, self.value(variables, names, 2)))
             else:
                 name = self.fresh("s")
                 reduction = self.random.choice(REDUCTIONS)
-                body.append(Accumulator(name, reduction))
+                body.append(accumulator(name, reduction))
                 if reduction in ("max", "min"):  # so that it is finite
-                    body.append(Add(name, self.leaf(variables, names), reduction))
+                    body.append(add(name, self.leaf(variables, names), reduction))
                 body.append(self.filler(name, reduction, variables, names, depth))
                 if self.random.random() < 0.3:
                     body.append(self.filler(name, reduction, variables, names, depth))
@@ -81,7 +82,7 @@ class Generator:
         if self.random.random() < 0.4 and variables:
             body, known = self.block(variables, names, depth + 1) if depth < 2 else ((), names)
             rows = tuple(self.row(variables) for _ in range(self.random.choice([1, 1, 2])))
-            return If(rows, (*body, Add(name, self.value(variables, known, 2), reduction)))
+            return If(rows, (*body, add(name, self.value(variables, known, 2), reduction)))
         variable = self.fresh("v")
         low = [
             Bound(self.bound(variables), self.random.choice([1, 1, 2])) for _ in range(self.random.choice([1, 1, 2]))
@@ -93,10 +94,10 @@ class Generator:
             low, high = [Bound(Affine.of(0))], [Bound(self.random.choice([Affine.of(29), 5 * Affine.variable("N")]))]
         inside = [*variables, variable]
         body, known = self.block(inside, names, depth + 1) if depth < 2 else ((), names)
-        add: Statement = Add(name, self.value(inside, known, 2), reduction)
+        term: Statement = add(name, self.value(inside, known, 2), reduction)
         if self.random.random() < 0.4:
-            add = If((self.row(inside),), (add,))
-        return Loop(variable, tuple(low), tuple(high), (*body, add))
+            term = If((self.row(inside),), (term,))
+        return Loop(variable, tuple(low), tuple(high), (*body, term))
 
     def bound(self, variables: list[str]) -> Affine:
         if not variables or self.random.random() < 0.5:

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Statement,
+    is_accumulator,
+    is_addition,
+    is_let,
+    is_scatter,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine
@@ -83,7 +92,7 @@ class Interpreter:
         self.integers.update(zip(kernel.axes, index, strict=True))
         if not kept:
             for statement in kernel.body:
-                if isinstance(statement, Accumulator):
+                if is_accumulator(statement):
                     self.statement(statement)
                     kept[statement.name] = self.reals[statement.name]
         self.reals.update(kept)
@@ -107,16 +116,16 @@ class Interpreter:
         self.arrays[kernel.array][index] = self.value(kernel.body[-1].value)
 
     def statement(self, statement: Statement) -> None:
-        if isinstance(statement, Let):
+        if is_let(statement):
             self.reals[statement.name] = self.value(statement.value)
-        elif isinstance(statement, Accumulator):
+        elif is_accumulator(statement):
             self.reals[statement.name] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[
-                statement.reduction
+                reduction_of(statement)
             ]
-        elif isinstance(statement, Add):
+        elif is_addition(statement):
             function = FUNCTIONS[{"sum": "add", "prod": "mul"}.get(statement.reduction, statement.reduction)]
             self.reals[statement.name] = function(self.reals[statement.name], self.value(statement.value))
-        elif isinstance(statement, AddAt):
+        elif is_scatter(statement):
             place = tuple(form.evaluate(self.integers) for form in statement.index)
             assert all(0 <= n < extent for n, extent in zip(place, self.target.shape, strict=True)), statement
             self.target[place] += self.value(statement.value)

@@ -11,11 +11,21 @@ import numpy as np
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.facts import reads as reads_of
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size
-from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, accumulator, add, is_accumulator, let
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size, filling
+from sympy_tensordiff.codegen.ir.scalars import (
+    ELEMENTARY,
+    Bound,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Reduction,
+    Scalar,
+)
 from sympy_tensordiff.codegen.ir.verify import Escape, escape_at, failing
-from sympy_tensordiff.codegen.ir.walk import loops
+from sympy_tensordiff.codegen.ir.walk import loops, rewrite, with_parts
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, partition_data
 
@@ -61,20 +71,41 @@ def total(
     name: str, value: Scalar, *limits: tuple[str, Affine | int, Affine | int], reduction: Reduction = "sum"
 ) -> tuple[Statement, ...]:
     """``name`` = the sum, or another reduction, of ``value`` over the limits, the first outermost."""
-    inner: Statement = Add(name, value, reduction)
+    inner: Statement = add(name, value, reduction)
     for variable, low, high in reversed(limits):
         inner = loop(variable, low, high, inner)
-    return Accumulator(name, reduction), inner
+    return accumulator(name, reduction), inner
 
 
 def only_where(name: str, value: Scalar, *rows: Row) -> tuple[Statement, ...]:
     """``name`` = ``value`` where the rows hold, else 0."""
-    return Accumulator(name), If(rows, (Add(name, value),))
+    return accumulator(name), If(rows, (add(name, value),))
+
+
+def store(value: Scalar) -> Set:
+    """What sets the own entry of a kernel: `owned` says which."""
+    return Set(Load("own", ()), value)
+
+
+def add_at(index: tuple[Affine, ...], value: Scalar) -> Set:
+    """What adds to an entry of the array of a scatter: `owned` says which."""
+    return Set(Load("own", index), value, "sum")
+
+
+def owned(kernel: Kernel) -> Kernel:
+    """A kernel of which `store` and `add_at` know the array."""
+
+    def target(old: Name | Load) -> Name | Load:
+        if not isinstance(old, Load) or old.array != "own":
+            return old
+        return kernel.entry if old.index == () and not isinstance(kernel, Scatter) else Load(kernel.array, old.index)
+
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (with_parts(statement, target=target),)))
 
 
 def single(arguments: tuple[Argument, ...], output: Array, axes: str, *body: Statement) -> Program:
     """A program of one kernel."""
-    return Program(arguments, (output,), (), (Kernel(output.name, tuple(axes), body),))
+    return Program(arguments, (output,), (), (owned(Kernel(output.name, tuple(axes), body)),))
 
 
 def left(program: Program) -> list[tuple[str, int, Escape]]:
@@ -129,7 +160,7 @@ def case(program: Callable[[], Program]) -> Callable[[], Program]:
 @case
 def vector_add() -> Program:
     """N=5"""
-    return single((array("x", N), array("y", N)), result("z", N), "i", Store(op("add", load("x", i), load("y", i))))
+    return single((array("x", N), array("y", N)), result("z", N), "i", store(op("add", load("x", i), load("y", i))))
 
 
 @case
@@ -137,7 +168,7 @@ def scalar_arguments() -> Program:
     """N=5 p=3"""
     arguments = (array("x", N), Argument("scalar", "lam", "lam"), array("rate"), Argument("integer", "p", "p"))
     value = op("mul", Name("lam"), op("pow", load("rate"), 2), load("x", p), IndexValue(2 * i - p + 1))
-    return single(arguments, result("y", N), "i", Store(value))
+    return single(arguments, result("y", N), "i", store(value))
 
 
 @case
@@ -148,7 +179,7 @@ def select_values() -> Program:
     both = op("and", op("le", x, 1), op("not", op("eq", x, 0)), op("ne", IndexValue(i), 2))
     either = op("or", op("lt", x, op("neg", x)), op("lt", IndexValue(i), IndexValue(N - 3)))
     value = op("add", leaky, op("select", both, 2, -1.5), op("select", either, Fraction(1, 2), x))
-    return single((array("x", N),), result("y", N), "i", Store(value))
+    return single((array("x", N),), result("y", N), "i", store(value))
 
 
 @case
@@ -163,7 +194,7 @@ def arithmetic() -> Program:
         op("mul", op("add", x, y), op("max", x, y, 1), op("min", x, y, Fraction(2, 3))), op("neg", op("mul", x, y)),
         op("mul", -1, x), op("pow", x, 0), op("pow", x, 1), op("pow", op("pow", x, 2), Fraction(3, 2)), 10**17,
     )  # fmt: skip
-    return single((array("x", N), array("y", N)), result("z", N), "i", Store(op("add", *terms)))
+    return single((array("x", N), array("y", N)), result("z", N), "i", store(op("add", *terms)))
 
 
 @case
@@ -181,7 +212,7 @@ def elementary() -> Program:
         values.append(op(name, x) if count == 1 else op(name, op("add", x, -1), load("y", i)))
     # Few kernels compile faster; distinct weights keep the functions apart.
     weighted = [op("mul", n + 1, value) for n, value in enumerate(values)]
-    kernels = tuple(Kernel(f"f{n}", ("i",), (Store(op("add", *weighted[n::5])),)) for n in range(5))
+    kernels = tuple(filling(f"f{n}", ("i",), [], op("add", *weighted[n::5])) for n in range(5))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     return Program((array("x", N), array("y", N)), outputs, (), kernels, structure=f"({'.' * len(outputs)})")
 
@@ -198,14 +229,14 @@ def reads() -> Program:
         load("x", quotient(4 * i + 2 * j + 3, 4)),
     )  # fmt: skip
     arguments = (array("a", N, N), array("x", 2 * N + 1), array("b", N, 3, N))
-    return single(arguments, result("y", N, N), "ij", Store(op("add", *values)))
+    return single(arguments, result("y", N, N), "ij", store(op("add", *values)))
 
 
 @case
 def shifted_transpose() -> Program:
     """N=3 M=5"""
     value = op("mul", load("a", j + 1, i + k, i), load("v", k))
-    body = (*total("s", value, ("k", 0, 2)), Store(Name("s")))
+    body = (*total("s", value, ("k", 0, 2)), store(Name("s")))
     return single((array("a", M + 1, N + 2, N), array("v", 3)), result("y", N, M), "ij", *body)
 
 
@@ -217,7 +248,7 @@ def guarded_reads() -> Program:
     nested = op("select", op("lt", IndexValue(i), IndexValue(N - 1)), inner, op("exp", load("x", i)))
     choice = op("and", op("lt", 0.7, load("x", i)), op("le", 2, IndexValue(i)))
     jump = op("select", choice, load("x", i - 2), load("x", 0))
-    return single((array("x", N),), result("y", N), "i", Store(op("add", shifted, nested, op("mul", jump, 3))))
+    return single((array("x", N),), result("y", N), "i", store(op("add", shifted, nested, op("mul", jump, 3))))
 
 
 @case
@@ -225,7 +256,7 @@ def guard_on_integers() -> Program:
     """N=4 p=7"""
     inside = op("and", op("le", 0, IndexValue(p)), op("lt", IndexValue(p), IndexValue(N)))
     value = op("select", inside, op("mul", load("x", p), load("x", i)), op("select", inside, load("x", p), -1))
-    return single((array("x", N), Argument("integer", "p", "p")), result("y", N), "i", Store(value))
+    return single((array("x", N), Argument("integer", "p", "p")), result("y", N), "i", store(value))
 
 
 # ---------------------------------------------------------------------------- sums
@@ -234,7 +265,7 @@ def guard_on_integers() -> Program:
 @case
 def matmul() -> Program:
     """L=3 M=4 N=5"""
-    body = (*total("acc", op("mul", load("a", i, k), load("b", k, j)), ("k", 0, M - 1)), Store(Name("acc")))
+    body = (*total("acc", op("mul", load("a", i, k), load("b", k, j)), ("k", 0, M - 1)), store(Name("acc")))
     return single((array("a", L, M), array("b", M, N)), result("c", L, N), "ij", *body)
 
 
@@ -242,24 +273,19 @@ def matmul() -> Program:
 def long_sums() -> Program:
     """N=3 M=40"""
     a, x = load("a", i, k), load("x", k)
-    kernels = (
-        Kernel("s", (), (*total("acc", op("mul", x, x), ("k", 0, M - 1)), Store(Name("acc")))),
-        Kernel("v", ("i",), (*total("acc", op("mul", a, x, load("s")), ("k", 0, M - 1)), Store(Name("acc")))),
-        Kernel("w", ("i", "j"), (
-            *total("acc", op("mul", a, load("a", j, k)), ("k", 0, M - 1)),
-            *total("one", load("x", j), ("k", 0, M - 1)),
-            Store(op("add", Name("acc"), Name("one"))),
-        )),
-        Kernel("u", (), (
-            Accumulator("acc"),
-            loop("k", 0, M - 1,
+    outer = loop("k", 0, M - 1,
                  *total("inner", op("mul", x, load("x", r)), ("r", 0, k)),
                  *total("outer", IndexValue(k + r), ("r", 0, M - 1)),
-                 Let("t", op("exp", op("neg", Name("inner")))),
-                 Add("acc", op("add", op("mul", Name("t"), x), Name("outer")))),
-            Store(Name("acc")),
-        )),
-    )  # fmt: skip
+                 let("t", op("exp", op("neg", Name("inner")))),
+                 add("acc", op("add", op("mul", Name("t"), x), Name("outer"))))  # fmt: skip
+    whole = ("k", 0, M - 1)
+    two = (*total("acc", op("mul", a, load("a", j, k)), whole), *total("one", load("x", j), whole))
+    kernels = (
+        filling("s", (), total("acc", op("mul", x, x), whole), Name("acc")),
+        filling("v", ("i",), total("acc", op("mul", a, x, load("s")), whole), Name("acc")),
+        filling("w", ("i", "j"), two, op("add", Name("acc"), Name("one"))),
+        filling("u", (), (accumulator("acc"), outer), Name("acc")),
+    )
     outputs = (result("s"), result("v", N), result("w", N, N), result("u"))
     return Program((array("a", N, M), array("x", M)), outputs, (), kernels, structure="(....)")
 
@@ -280,12 +306,12 @@ def reductions() -> Program:
             total(f"{reduction}_two", op("add", x, load("a", r, j)), ("k", 0, M - 1), ("r", 0, i), reduction=reduction),
         )
         for start, *statements in own:
-            assert isinstance(start, Accumulator)
+            assert is_accumulator(start)
             body += [start, *statements]
             # The extrema of nothing are infinite.
             terms.append(op("pow", op("add", op("abs", Name(start.name)), 1), -1))
     arguments = (array("x", M), array("a", N, M))
-    return single(arguments, result("y", N, M), "ij", *body, Store(op("add", *terms)))
+    return single(arguments, result("y", N, M), "ij", *body, store(op("add", *terms)))
 
 
 @case
@@ -296,14 +322,14 @@ def guarded_reductions() -> Program:
     for reduction in REDUCTIONS:
         name = f"{reduction}_all"
         guards = (
-            If((Row("mod", k - 1, 3),), (Add(name, x, reduction),)),
-            If((at_least(k, i + 20),), (Add(name, op("mul", x, load("x", i)), reduction),)),
-            If((Row("eq", k + i - N + 1),), (Add(name, op("mul", 7, x), reduction),)),
-            If((Row("ge", quotient(k + i, 2) - 20), at_least(2 * i, k)), (Add(name, op("add", 1, x), reduction),)),
+            If((Row("mod", k - 1, 3),), (add(name, x, reduction),)),
+            If((at_least(k, i + 20),), (add(name, op("mul", x, load("x", i)), reduction),)),
+            If((Row("eq", k + i - N + 1),), (add(name, op("mul", 7, x), reduction),)),
+            If((Row("ge", quotient(k + i, 2) - 20), at_least(2 * i, k)), (add(name, op("add", 1, x), reduction),)),
         )
-        body += [Accumulator(name, reduction), loop("k", 0, N - 1, *guards)]
+        body += [accumulator(name, reduction), loop("k", 0, N - 1, *guards)]
     value = op("add", *(Name(f"{reduction}_all") for reduction in REDUCTIONS))
-    return single((array("x", N),), result("y", N), "i", *body, Store(value))
+    return single((array("x", N),), result("y", N), "i", *body, store(value))
 
 
 @case
@@ -314,14 +340,14 @@ def long_reductions() -> Program:
     for reduction in REDUCTIONS:
         whole = total("acc", op("add", x, a), ("k", 0, M - 1), reduction=reduction)
         same = total("one", op("add", load("x", j), Fraction(1, 4)), ("k", 0, M - 1), reduction=reduction)
-        constant = (Accumulator("two", reduction), loop("k", 0, M - 1, Add("two", Number(1.25), reduction)))
+        constant = (accumulator("two", reduction), loop("k", 0, M - 1, add("two", Number(1.25), reduction)))
         inner = total("inner", op("mul", x, load("x", r)), ("r", 0, k), reduction=reduction)
-        outer = (Accumulator("outer", reduction), loop("k", 0, M - 1, *inner, Add("outer", Name("inner"), reduction)))
+        outer = (accumulator("outer", reduction), loop("k", 0, M - 1, *inner, add("outer", Name("inner"), reduction)))
         names = (Name("acc"), Name("one"), Name("two"))
         kernels += [
-            Kernel(f"v_{reduction}", ("i",), (*whole, Store(Name("acc")))),
-            Kernel(f"w_{reduction}", ("i", "j"), (*whole, *same, *constant, Store(op("add", *names)))),
-            Kernel(f"u_{reduction}", (), (*outer, Store(Name("outer")))),
+            filling(f"v_{reduction}", ("i",), [*whole], Name("acc")),
+            filling(f"w_{reduction}", ("i", "j"), [*whole, *same, *constant], op("add", *names)),
+            filling(f"u_{reduction}", (), [*outer], Name("outer")),
         ]  # fmt: skip
     outputs = []
     for kernel in kernels:
@@ -335,28 +361,28 @@ def scans() -> Program:
     """N=5 M=6"""
     x, a = load("x", k), load("a", i, k)
     both = loop(
-        "k", 0, j - 1, Let("f", op("add", a, Name("own"))), Add("prefix", Name("f")), Add("greatest", Name("f"), "max")
+        "k", 0, j - 1, let("f", op("add", a, Name("own"))), add("prefix", Name("f")), add("greatest", Name("f"), "max")
     )
     twice = Loop(
         "k",
         (Bound(j + 1), Bound(i + j, 2)),
         (Bound(M - 1),),
-        (*total("inner", a, ("r", 0, k)), Add("least", Name("inner"), "min")),
+        (*total("inner", a, ("r", 0, k)), add("least", Name("inner"), "min")),
     )
     between = If(
         (at_least(j, i + 2),),
-        (*total("between", x, ("k", i + 1, j - 1), reduction="prod"), Add("far", Name("between"))),
+        (*total("between", x, ("k", i + 1, j - 1), reduction="prod"), add("far", Name("between"))),
     )
     before = If(
-        (at_least(i, j + 2),), (*total("before", x, ("k", j + 1, i - 1), reduction="prod"), Add("far", Name("before")))
+        (at_least(i, j + 2),), (*total("before", x, ("k", j + 1, i - 1), reduction="prod"), add("far", Name("before")))
     )
     not_one = total("window", x, ("k", j, j), reduction="prod")
     changing = total("changing", op("mul", x, load("x", j)), ("k", 0, j))
     rest = map(Name, ("far", "window", "changing"))
     body = (
-        Let("own", load("x", i)), Accumulator("prefix"), Accumulator("greatest", "max"), both,
-        Accumulator("least", "min"), twice, Accumulator("far"), between, before, *not_one, *changing,
-        Store(op("add", Name("prefix"), op("max", Name("greatest"), -9), op("min", Name("least"), 9), *rest)),
+        let("own", load("x", i)), accumulator("prefix"), accumulator("greatest", "max"), both,
+        accumulator("least", "min"), twice, accumulator("far"), between, before, *not_one, *changing,
+        store(op("add", Name("prefix"), op("max", Name("greatest"), -9), op("min", Name("least"), 9), *rest)),
     )  # fmt: skip
     return single((array("x", M), array("a", N, M)), result("y", N, M), "ij", *body)
 
@@ -366,37 +392,37 @@ def guarded_long_sums() -> Program:
     """N=25"""
     x = load("x", k)
     guards = (
-        If((Row("mod", k - 1, 3),), (Add("acc", x),)),
-        If((at_least(k, i),), (Add("acc", op("mul", x, load("x", i))),)),
-        If((Row("eq", k + i - N + 1),), (Add("acc", op("mul", 7, x)),)),
-        If((Row("ge", quotient(k + i, 2) - 5), at_least(2 * i, k)), (Add("acc", op("mul", 2, x, load("x", i))),)),
-        If((Row("ge", quotient(k, 2) - 4),), (Add("acc", x), Add("all", x))),
-        Let("safe", op("select", op("le", 1, IndexValue(k)), load("x", k - 1), 0)),
-        Add("acc", Name("safe")),
+        If((Row("mod", k - 1, 3),), (add("acc", x),)),
+        If((at_least(k, i),), (add("acc", op("mul", x, load("x", i))),)),
+        If((Row("eq", k + i - N + 1),), (add("acc", op("mul", 7, x)),)),
+        If((Row("ge", quotient(k + i, 2) - 5), at_least(2 * i, k)), (add("acc", op("mul", 2, x, load("x", i))),)),
+        If((Row("ge", quotient(k, 2) - 4),), (add("acc", x), add("all", x))),
+        let("safe", op("select", op("le", 1, IndexValue(k)), load("x", k - 1), 0)),
+        add("acc", Name("safe")),
     )
-    body = (Accumulator("acc"), Accumulator("all"), loop("k", 0, N - 1, *guards))
-    return single((array("x", N),), result("y", N), "i", *body, Store(op("add", Name("acc"), Name("all"))))
+    body = (accumulator("acc"), accumulator("all"), loop("k", 0, N - 1, *guards))
+    return single((array("x", N),), result("y", N), "i", *body, store(op("add", Name("acc"), Name("all"))))
 
 
 @case
 def dependent_bounds() -> Program:
     """N=5"""
     value = op("mul", load("x", k), load("x", q + 1), IndexValue(i))
-    guard = If((at_least(q + 1, 0), at_least(N - 2, q)), (Add("t", value),))
-    inner = (Accumulator("t"), loop("q", 2 * i - N, i + k - 2 * N + 4, guard))
-    guarded = loop("k", 0, i, *inner, Add("s", op("mul", Name("t"), load("x", k))))
+    guard = If((at_least(q + 1, 0), at_least(N - 2, q)), (add("t", value),))
+    inner = (accumulator("t"), loop("q", 2 * i - N, i + k - 2 * N + 4, guard))
+    guarded = loop("k", 0, i, *inner, add("s", op("mul", Name("t"), load("x", k))))
     lows, highs = (Bound(i - 3, 2), Bound(Affine.of(0))), (Bound(2 * i + 1, 3), Bound(N - 1))
-    body = (Accumulator("s"), guarded, Accumulator("w"), Loop("r", lows, highs, (Add("w", load("x", r)),)))
-    return single((array("x", N),), result("y", N), "i", *body, Store(op("add", Name("s"), Name("w"))))
+    body = (accumulator("s"), guarded, accumulator("w"), Loop("r", lows, highs, (add("w", load("x", r)),)))
+    return single((array("x", N),), result("y", N), "i", *body, store(op("add", Name("s"), Name("w"))))
 
 
 @case
 def correlation_adjoint() -> Program:
     """N=7 K=3"""
     lows, highs = (Bound(p - N + 1), Bound(Affine.of(0))), (Bound(K - 1), Bound(p))
-    inner = Loop("k", lows, highs, (Add("s", op("mul", load("w", k), load("g", p - k))),))
+    inner = Loop("k", lows, highs, (add("s", op("mul", load("w", k), load("g", p - k))),))
     return single(
-        (array("w", K), array("g", N)), result("dx", N + K - 1), "p", Accumulator("s"), inner, Store(Name("s"))
+        (array("w", K), array("g", N)), result("dx", N + K - 1), "p", accumulator("s"), inner, store(Name("s"))
     )
 
 
@@ -405,10 +431,10 @@ def strided_adjoint() -> Program:
     """N=4 K=3"""
     place = quotient(p - k, 2)
     guard = If((Row("mod", p - k, 2), at_least(place, 0), at_least(N - 1, place)),
-               (Add("s", op("mul", load("w", k), load("g", place))),))  # fmt: skip
-    even = If((Row("mod", p, 2),), (Add("s", op("mul", 5, load("g", quotient(p, 2) - 0))),))
+               (add("s", op("mul", load("w", k), load("g", place))),))  # fmt: skip
+    even = If((Row("mod", p, 2),), (add("s", op("mul", 5, load("g", quotient(p, 2) - 0))),))
     last = If((at_least(2 * N - 1, p),), (even,))
-    body = (Accumulator("s"), loop("k", 0, K - 1, guard), last, Store(Name("s")))
+    body = (accumulator("s"), loop("k", 0, K - 1, guard), last, store(Name("s")))
     return single((array("w", K), array("g", N)), result("dx", 2 * N + K - 2), "p", *body)
 
 
@@ -417,24 +443,24 @@ def section_six() -> Program:
     """L=4 M=5 K=3"""
     difference = op("pow", op("add", load("a", i, k), load("b", j, k)), 2)
     term = op("add", op("mul", difference, load("c", i, i)), op("pow", load("d", i + k), 3))
-    f_body = (*total("s", term, ("k", 0, K - 1)), Store(op("exp", op("neg", Name("s")))))
-    rows = (*total("s", op("mul", load("g", i, j), load("f", i, j)), ("j", 0, M - 1)), Store(Name("s")))
+    f_body = (*total("s", term, ("k", 0, K - 1)), store(op("exp", op("neg", Name("s")))))
+    rows = (*total("s", op("mul", load("g", i, j), load("f", i, j)), ("j", 0, M - 1)), store(Name("s")))
     bounds = (Bound(p - K + 1), Bound(Affine.of(0))), (Bound(L - 1), Bound(p))
     dd = (
-        Accumulator("s"),
-        Loop("i", *bounds, (Add("s", load("r", i)),)),
-        Store(op("mul", -3, op("pow", load("d", p), 2), Name("s"))),
+        accumulator("s"),
+        Loop("i", *bounds, (add("s", load("r", i)),)),
+        store(op("mul", -3, op("pow", load("d", p), 2), Name("s"))),
     )
     diagonal = op(
         "mul", -1, load("g", p, j), load("f", p, j), op("pow", op("add", load("a", p, k), load("b", j, k)), 2)
     )
-    on = If((Row("eq", p - q),), (loop("k", 0, K - 1, loop("j", 0, M - 1, Add("s", diagonal))),))
+    on = If((Row("eq", p - q),), (loop("k", 0, K - 1, loop("j", 0, M - 1, add("s", diagonal))),))
     arguments = (array("a", L, K), array("b", M, K), array("c", L, L), array("d", L + K - 1), array("g", L, M))
     kernels = (
-        Kernel("f", ("i", "j"), f_body),
-        Kernel("r", ("i",), rows),
-        Kernel("dd", ("p",), dd),
-        Kernel("dc", ("p", "q"), (Accumulator("s"), on, Store(Name("s")))),
+        owned(Kernel("f", ("i", "j"), f_body)),
+        owned(Kernel("r", ("i",), rows)),
+        owned(Kernel("dd", ("p",), dd)),
+        filling("dc", ("p", "q"), [accumulator("s"), on], Name("s")),
     )
     temporaries = (result("f", L, M), result("r", L))
     return Program(arguments, (result("dd", L + K - 1), result("dc", L, L)), temporaries, kernels, structure="(..)",
@@ -446,24 +472,24 @@ def masks() -> Program:
     """N=5 M=4"""
     value = op("mul", load("a", i, j), IndexValue(i - j))
     body = (
-        Let("row", op("exp", load("a", i, 0))),
-        Let("column", load("a", 0, j)),
+        let("row", op("exp", load("a", i, 0))),
+        let("column", load("a", 0, j)),
         *only_where("band", op("mul", value, Name("row")), at_least(i + j, 2), at_least(Affine.of(5), i + j)),
-        Accumulator("deep"),
+        accumulator("deep"),
         If((at_least(i + j, 2),), (
-            Let("inner", op("mul", value, Name("column"))),
+            let("inner", op("mul", value, Name("column"))),
             *total("both", op("mul", load("a", k, j), Name("row")), ("k", j, i)),
             If((at_least(i, 2 * j),), (
-                Add("deep", op("mul", Name("inner"), Name("column"), Name("both"))),
+                add("deep", op("mul", Name("inner"), Name("column"), Name("both"))),
                 *only_where("third", Name("both"), Row("ge", quotient(i + j, 2) - 2)),
-                Add("deep", Name("third")),
+                add("deep", Name("third")),
             )),
         )),
         *only_where("point", value, Row("eq", i - 2), at_least(j, 1)),
         *only_where("half", load("a", quotient(i, 2), j), Row("eq", i - 2 * j)),
         *only_where("none", value, at_least(j, i + N)),
         *only_where("only_row", Name("row"), at_least(i, 2)),
-        Store(op("add", Name("band"), Name("deep"), Name("point"), Name("half"), Name("none"), Name("only_row"))),
+        store(op("add", Name("band"), Name("deep"), Name("point"), Name("half"), Name("none"), Name("only_row"))),
     )  # fmt: skip
     return single((array("a", N, M),), result("y", N, M), "ij", *body)
 
@@ -472,8 +498,8 @@ def masks() -> Program:
 def rank_three() -> Program:
     """N=3 M=4"""
     value = op("mul", load("a", i, k), load("a", j, k), load("v", r))
-    guard = If((Row("eq", i - j + k - 1),), (Add("s", value),))
-    body = (Accumulator("s"), loop("r", i, M - 1, guard), Store(op("add", Name("s"), IndexValue(i + 2 * j - k))))
+    guard = If((Row("eq", i - j + k - 1),), (add("s", value),))
+    body = (accumulator("s"), loop("r", i, M - 1, guard), store(op("add", Name("s"), IndexValue(i + 2 * j - k))))
     return single((array("a", N, M), array("v", M)), result("y", N, N, M), "ijk", *body)
 
 
@@ -481,7 +507,7 @@ def rank_three() -> Program:
 def rank_five() -> Program:
     """N=2 M=3"""
     value = op("add", load("a", i, j), op("mul", load("a", k, p), load("a", q, 0)), IndexValue(i + 3 * k - q))
-    return single((array("a", N, M),), result("y", N, M, N, M, N), "ijkpq", Store(value))
+    return single((array("a", N, M),), result("y", N, M, N, M, N), "ijkpq", store(value))
 
 
 @case
@@ -489,9 +515,9 @@ def two_outputs() -> Program:
     """N=4"""
     total_of_x = total("s", load("x", i), ("i", 0, N - 1))
     kernels = (
-        Kernel("t", (), (*total_of_x, Store(Name("s")))),
-        Kernel("y", ("i",), (Store(op("mul", load("x", i), op("pow", load("t"), -1))),)),
-        Kernel("z", (), (Store(op("log", load("t"))),)),
+        filling("t", (), [*total_of_x], Name("s")),
+        filling("y", ("i",), [], op("mul", load("x", i), op("pow", load("t"), -1))),
+        filling("z", (), [], op("log", load("t"))),
     )
     return Program((array("x", N),), (result("y", N), result("z")), (result("t"),), kernels, structure="(..)")
 
@@ -502,10 +528,10 @@ def computed_sizes() -> Program:
     sizes = (Size("low", lows=(Affine.of(0), N - 2)), Size("high", highs=(M - 1, 2 * N - 4)),
              Size("count", lows=(Affine.variable("high") - Affine.variable("low") + 1, Affine.of(0))))  # fmt: skip
     low, count = Affine.variable("low"), Affine.variable("count")
-    t = Kernel("t", ("i",), (Store(op("exp", load("x", i + low))),))
+    t = filling("t", ("i",), [], op("exp", load("x", i + low)))
     bounds = (Bound(N - 2), Bound(Affine.of(0))), (Bound(M - 1), Bound(2 * N - 4))
-    inner = Loop("p", *bounds, (Add("s", op("mul", load("t", p - low), load("x", j))),))
-    y = Kernel("y", ("j",), (Accumulator("s"), inner, Store(Name("s"))))
+    inner = Loop("p", *bounds, (add("s", op("mul", load("t", p - low), load("x", j))),))
+    y = filling("y", ("j",), [accumulator("s"), inner], Name("s"))
     return Program((array("x", M), array("v", N)), (result("y", M),), (result("t", count),), (t, y), sizes)
 
 
@@ -521,7 +547,7 @@ def awkward_names() -> Program:
     arguments = (array("np", N), array("math", N), array("real", N), array("run", N), array("BLOCK", N))
     value = op("add", *(load(a.name, i) for a in arguments), op("mul", load("np", k), load("max", i)))
     body = (*total("range", value, ("k", 0, N - 1)), *total("i_low", load("np", k), ("k", i, N - 1)),
-            Store(op("add", Name("range"), Name("i_low"))))  # fmt: skip
+            store(op("add", Name("range"), Name("i_low"))))  # fmt: skip
     return single((*arguments, array("max", N)), result("cuda", N), "i", *body)
 
 
@@ -532,8 +558,8 @@ def scattered(
     arguments: tuple[Argument, ...], output: Array, axes: str, extents: tuple[Affine, ...], *body: Statement
 ) -> Program:
     """A program of zeros and one scatter."""
-    zeros = Kernel(output.name, tuple(f"e{axis}" for axis in range(len(output.shape))), (Store(Number(0)),))
-    return Program(arguments, (output,), (), (zeros, Scatter(output.name, tuple(axes), body, extents)))
+    zeros = filling(output.name, tuple(f"e{axis}" for axis in range(len(output.shape))), [], Number(0))
+    return Program(arguments, (output,), (), (zeros, owned(Scatter(output.name, tuple(axes), body, extents))))
 
 
 def within(form: Affine, extent: Affine) -> tuple[Row, Row]:
@@ -544,7 +570,7 @@ def within(form: Affine, extent: Affine) -> tuple[Row, Row]:
 def embedding() -> Program:
     """N=4 M=3 K=5 most_idx=3"""
     arguments = (array("x", N, M), integers("idx", K))
-    return single(arguments, result("y", K, M), "ij", Store(load("x", data("idx", i), j)))
+    return single(arguments, result("y", K, M), "ij", store(load("x", data("idx", i), j)))
 
 
 @case
@@ -552,7 +578,7 @@ def nested_data() -> Program:
     """N=4 M=3 K=5 most_idx=3 most_jdx=4"""
     arguments = (array("x", N), integers("idx", K), integers("jdx", M))
     body = total("s", load("x", data("idx", data("jdx", k))), ("k", 0, i))
-    return single(arguments, result("y", M), "i", *body, Store(op("mul", Name("s"), IndexValue(data("jdx", i)))))
+    return single(arguments, result("y", M), "i", *body, store(op("mul", Name("s"), IndexValue(data("jdx", i)))))
 
 
 @case
@@ -560,38 +586,38 @@ def mixed_forms() -> Program:
     """N=12 M=3 K=5 most_idx=4"""
     arguments = (array("x", N), integers("idx", K), Argument("integer", "M", "M"))
     form = 2 * data("idx", i) + j - quotient(data("idx", i), 2)
-    return single(arguments, result("y", K, M), "ij", Store(load("x", form)))
+    return single(arguments, result("y", K, M), "ij", store(load("x", form)))
 
 
 @case
 def scalar_data() -> Program:
     """N=4 most_one=3"""
     arguments = (array("x", N), integers("one"))
-    return single(arguments, result("y", N), "i", Store(op("mul", load("x", data("one")), load("x", i))))
+    return single(arguments, result("y", N), "i", store(op("mul", load("x", data("one")), load("x", i))))
 
 
 @case
 def tested_data() -> Program:
     """N=4 K=6 most_idx=9"""
     arguments = (array("v", K), integers("idx", K), Argument("integer", "N", "N"))
-    inner = If((Row("eq", i - data("idx", k)),), (Add("s", load("v", k)),))
-    return single(arguments, result("y", N), "i", Accumulator("s"), loop("k", 0, K - 1, inner), Store(Name("s")))
+    inner = If((Row("eq", i - data("idx", k)),), (add("s", load("v", k)),))
+    return single(arguments, result("y", N), "i", accumulator("s"), loop("k", 0, K - 1, inner), store(Name("s")))
 
 
 @case
 def data_behind_conditions() -> Program:
     """N=4 K=6 most_idx=9"""
     arguments = (array("x", N), array("v", K), integers("idx", K))
-    inside = If(within(data("idx", i), N), (Add("s", load("x", data("idx", i))),))
+    inside = If(within(data("idx", i), N), (add("s", load("x", data("idx", i))),))
     chosen = op("select", op("lt", IndexValue(data("idx", i)), IndexValue(N)), load("x", data("idx", i)), load("v", i))
-    return single(arguments, result("y", K), "i", Accumulator("s"), inside, Store(op("add", Name("s"), chosen)))
+    return single(arguments, result("y", K), "i", accumulator("s"), inside, store(op("add", Name("s"), chosen)))
 
 
 @case
 def histogram() -> Program:
     """N=4 K=9 most_idx=6"""
     place = data("idx", i)
-    inner = If(within(place, N), (AddAt((place,), load("v", i)),))
+    inner = If(within(place, N), (add_at((place,), load("v", i)),))
     return scattered(
         (array("v", K), integers("idx", K), Argument("integer", "N", "N")), result("y", N), "i", (K,), inner
     )
@@ -603,7 +629,7 @@ def scattered_rows() -> Program:
     arguments = (array("v", K, M, L), integers("r", K), integers("c", K, M), Argument("integer", "N", "N"))
     spots = (data("r", i), data("c", i, j))
     body = total("s", op("mul", load("v", i, j, k), load("v", i, j, k)), ("k", 0, L - 1))
-    inner = If((*within(spots[0], N), *within(spots[1], M)), (AddAt(spots, Name("s")),))
+    inner = If((*within(spots[0], N), *within(spots[1], M)), (add_at(spots, Name("s")),))
     return scattered(arguments, result("y", N, M), "ij", (K, M), *body, inner)
 
 
@@ -612,7 +638,7 @@ def scattered_in_loops() -> Program:
     """N=4 K=5 most_idx=5"""
     place = data("idx", k)
     inner = If(
-        within(place, N), (AddAt((place,), op("mul", load("v", i), load("v", k))), AddAt((Affine.of(0),), Number(1)))
+        within(place, N), (add_at((place,), op("mul", load("v", i), load("v", k))), add_at((Affine.of(0),), Number(1)))
     )
     return scattered(
         (array("v", K), integers("idx", K), Argument("integer", "N", "N")),
@@ -627,8 +653,8 @@ def scattered_in_loops() -> Program:
 def scattered_twice() -> Program:
     """N=4 K=5 most_idx=3"""
     built = scattered_in_loops()
-    first = Kernel("y", ("i",), (Store(op("mul", 2, load("x", i))),))
-    again = AddAt((data("idx", i),), load("v", i))
+    first = filling("y", ("i",), [], op("mul", 2, load("x", i)))
+    again = add_at((data("idx", i),), load("v", i))
     guarded = If(within(data("idx", i), N), (again,))
-    steps = (first, built.kernels[1], Scatter("y", ("i",), (guarded,), (K,), 2))
+    steps = (first, built.kernels[1], owned(Scatter("y", ("i",), (guarded,), (K,), 2)))
     return replace(built, arguments=(array("x", N), *built.arguments[:2]), kernels=steps)

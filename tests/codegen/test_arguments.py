@@ -10,12 +10,12 @@ import pytest
 from every import every
 from programs import CASES, K, L, M, N, array, i, load, op, p, result, single
 
-from sympy_tensordiff.codegen.ir.loops import Store
-from sympy_tensordiff.codegen.ir.programs import Argument, Check, Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Row
+from tests.codegen.programs import store
 
 pytestmark = pytest.mark.quick
 
@@ -25,7 +25,7 @@ SCALED = compile_program(
     single(
         (Argument("array", "x_", "x name", (2 * N + 1,)), Argument("scalar", "lam", "lambda"), array("rate"),
          Argument("integer", "p", "the index p")),
-        result("y", N), "i", Store(op("mul", load("x_", 2 * i), Name("lam"), load("rate"), IndexValue(p))),
+        result("y", N), "i", store(op("mul", load("x_", 2 * i), Name("lam"), load("rate"), IndexValue(p))),
     ), "numpy",
 )  # fmt: skip
 X = np.ones(5)
@@ -107,7 +107,7 @@ def test_long_double_is_refused():
 
 def test_sizes_that_contradict_an_integer_argument():
     arguments = (Argument("integer", "N", "N"), array("x", N))
-    function = compile_program(single(arguments, result("y", N), "i", Store(load("x", i))), "numpy")
+    function = compile_program(single(arguments, result("y", N), "i", store(load("x", i))), "numpy")
     with pytest.raises(
         ArgumentError, match="argument x has length 4 on axis 0, expected 3, which is N with N = 3 from argument N"
     ):
@@ -115,7 +115,7 @@ def test_sizes_that_contradict_an_integer_argument():
 
 
 def test_a_result_of_length_zero():
-    program = single((Argument("integer", "N", "N"),), result("y", N - 2), "i", Store(Number(1)))
+    program = single((Argument("integer", "N", "N"),), result("y", N - 2), "i", store(Number(1)))
     function = compile_program(program, "numpy")
     assert function(3).shape == (1,)
     reason = r"the result y would have length -1 on axis 0, which is N - 2 \(N = 1 from argument N\)"
@@ -124,10 +124,10 @@ def test_a_result_of_length_zero():
 
 
 def test_a_size_that_nothing_determines():
-    program = single((array("x", N),), result("y", K), "i", Store(Number(1)))
+    program = single((array("x", N),), result("y", K), "i", store(Number(1)))
     with pytest.raises(ArgumentError, match="K is determined by no array's shape; add it to args"):
         compile_program(program, "numpy")
-    program = single((array("x", L + M),), result("z", M), "i", Store(Number(1)))
+    program = single((array("x", L + M),), result("z", M), "i", store(Number(1)))
     with pytest.raises(ArgumentError, match="L is determined by no array's shape"):
         compile_program(program, "numpy")
 
@@ -135,7 +135,7 @@ def test_a_size_that_nothing_determines():
 def test_sizes_are_solved_in_any_order():
     """M is known only after N, which a later argument tells."""
     arguments = (array("x", 3 * M + N), array("y", 4 - N + 2 * K), array("z", N), array("w", K))
-    function = compile_program(single(arguments, result("r", M), "i", Store(load("x", i))), "numpy")
+    function = compile_program(single(arguments, result("r", M), "i", store(load("x", i))), "numpy")
     assert function(np.ones(8), np.ones(4), np.ones(2), np.ones(1)).shape == (2,)
     with pytest.raises(ArgumentError, match=re.escape("which is not 3*M + N for any positive integer M")):
         function(np.ones(7), np.ones(4), np.ones(2), np.ones(1))
@@ -147,7 +147,7 @@ def test_sizes_are_solved_in_any_order():
 
 def test_checks_of_the_program():
     check = Check((Row("ge", -N + 3),), "x[3] is read outside of x")
-    program = Program((array("x", N),), (result("y"),), (), (Kernel("y", (), (Store(load("x", 3)),)),), checks=(check,))
+    program = Program((array("x", N),), (result("y"),), (), (filling("y", (), [], load("x", 3)),), checks=(check,))
     function = compile_program(program, "numpy")
     assert function(np.arange(4.0)) == 3
     with pytest.raises(OutOfShapeError, match=re.escape("x[3] is read outside of x (N = 3 from axis 0 of x)")):

@@ -13,11 +13,12 @@ from oracle import check, expected
 from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
 
 from sympy_tensordiff.codegen.ir.laws import check_laws
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Let, Store
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program
+from sympy_tensordiff.codegen.ir.loops import accumulator, add, let
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from tests.codegen.programs import owned, store
 
 # Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
 # condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled
@@ -106,14 +107,14 @@ def _check_random(seed, backend):
 def test_rows_with_scalars_around_the_sum():
     product = op("mul", Name("f"), load("b", k, j))
     body = (
-        Let("front", op("mul", load("a", i, 0), 2)),
-        Let("own", load("b", 0, j)),
-        Accumulator("s"),
-        loop("k", 0, M - 1, Let("f", load("a", i, k)), loop("q", 0, 1, Add("s", product))),
-        Let("t", op("mul", Name("own"), Name("front"))),
+        let("front", op("mul", load("a", i, 0), 2)),
+        let("own", load("b", 0, j)),
+        accumulator("s"),
+        loop("k", 0, M - 1, let("f", load("a", i, k)), loop("q", 0, 1, add("s", product))),
+        let("t", op("mul", Name("own"), Name("front"))),
         *total("u", op("mul", load("b", k, j), Name("t")), ("k", 0, M - 1)),
         *total("v", load("a", i, k), ("k", 0, M - 1)),
-        Store(op("add", Name("s"), Name("u"), Name("v"), Name("own"))),
+        store(op("add", Name("s"), Name("u"), Name("v"), Name("own"))),
     )  # fmt: skip
     program = single((array("a", L, M), array("b", M, N)), result("c", L, N), "ij", *body)
     verify(with_masks(program))
@@ -161,7 +162,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
     for name, (operands, _) in LIMITS.items():
         term = op(name, *(load(operand, i) if isinstance(operand, str) else operand for operand in operands))
         inverse = op("pow", load("x", i), -1)
-        kernels.append(Kernel(f"{name}_of_x", ("i",), (Store(op("add", term, op("mul", 0.0, inverse))),)))
+        kernels.append(filling(f"{name}_of_x", ("i",), [], op("add", term, op("mul", 0.0, inverse))))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     structure = f"({'.' * len(kernels)})"
     program = Program((array("x", N), array("y", N)), outputs, (), tuple(kernels), structure=structure)
@@ -174,7 +175,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_a_sum_with_infinite_terms(backend):
-    body = (*total("s", load("x", i), ("i", 0, N - 1)), Store(Name("s")))
+    body = (*total("s", load("x", i), ("i", 0, N - 1)), store(Name("s")))
     function = compile_program(single((array("x", N),), result("y"), "", *body), backend)
     assert function(np.array([1.0, np.inf] + [2.0] * 40)) == np.inf
     assert np.isnan(function(np.array([np.inf, -np.inf] + [2.0] * 40)))
@@ -187,8 +188,8 @@ def test_nan_and_infinity_in_other_reductions(backend, count):
     """As NumPy reduces; and 0 times what overflows is 0, which needs the factors in order."""
     kernels = []
     for reduction in REDUCTIONS:
-        body = (*total("s", load("x", i), ("i", 0, N - 1), reduction=reduction), Store(Name("s")))
-        kernels.append(Kernel(f"{reduction}_of_x", (), body))
+        body = (*total("s", load("x", i), ("i", 0, N - 1), reduction=reduction), store(Name("s")))
+        kernels.append(owned(Kernel(f"{reduction}_of_x", (), body)))
     outputs = tuple(result(kernel.array) for kernel in kernels)
     program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
     verify(with_masks(program))
@@ -209,8 +210,8 @@ def test_nan_and_infinity_in_other_reductions(backend, count):
 def test_reductions_of_nothing(backend):
     kernels = []
     for reduction in REDUCTIONS:
-        body = (*total("s", load("x", k), ("k", 1, i), reduction=reduction), Store(Name("s")))
-        kernels.append(Kernel(f"{reduction}_of_x", ("i",), body))
+        body = (*total("s", load("x", k), ("k", 1, i), reduction=reduction), store(Name("s")))
+        kernels.append(owned(Kernel(f"{reduction}_of_x", ("i",), body)))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
     found = compile_program(program, backend)(np.array([5.0, 2.0, 3.0]))
@@ -220,7 +221,7 @@ def test_reductions_of_nothing(backend):
 def test_large_integers_are_compared_exactly():
     """float32 cannot tell 2**24 from 2**24 + 1."""
     value = op("select", op("lt", IndexValue(i + 2**24), Number(2**24 + 1)), load("x", i), 0)
-    program = single((array("x", N),), result("y", N), "i", Store(value))
+    program = single((array("x", N),), result("y", N), "i", store(value))
     for backend in ("numpy", "numba"):
         found = compile_program(program, backend)(np.ones(3, np.float32))
         assert found.tolist() == [1, 0, 0]
@@ -235,11 +236,11 @@ def test_values_that_nest_deeply(backend):
         value = op("sin", op("add", value, Name("part1")))
         guarded = op("cos", op("add", guarded, load("x", i - 1)))
     deep = op("select", op("le", 1, IndexValue(i)), op("add", op("mul", 2, load("x", i - 1)), value), value)
-    program = single((array("x", N),), result("y", N), "i", Let("part1", Number(1)), Store(op("neg", deep)))
+    program = single((array("x", N),), result("y", N), "i", let("part1", Number(1)), store(op("neg", deep)))
     verify(with_masks(program))
     check(program, backend, [np.linspace(0, 1, 5)])
     chosen = op("select", op("le", 1, IndexValue(i)), guarded, 0)
-    program = single((array("x", N),), result("y", N), "i", Store(chosen))
+    program = single((array("x", N),), result("y", N), "i", store(chosen))
     verify(with_masks(program))
     if backend == "numpy":
         check(program, backend, [np.linspace(0, 1, 5)])

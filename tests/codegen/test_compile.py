@@ -19,18 +19,18 @@ import pytest
 from programs import CASES, N, array, i, load, op, result, single
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run import cache
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 from sympy_tensordiff.errors import ArgumentError
+from tests.codegen.programs import store
 
 HERE = Path(__file__).parent
 A, B = np.ones((3, 4)), np.ones((4, 5))
 
 
 def doubled(label="x", factor=2.0):
-    return single((Argument("array", "x", label, (N,)),), result("y", N), "i", Store(op("mul", factor, load("x", i))))
+    return single((Argument("array", "x", label, (N,)),), result("y", N), "i", store(op("mul", factor, load("x", i))))
 
 
 def test_unknown_backend():

@@ -7,12 +7,12 @@ import pytest
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Store
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases
 from sympy_tensordiff.integer.affine import Affine
+from tests.codegen.programs import owned, store
 
 i, k, l, p, q, n, m = td.indices("i k l p q n m")
 Z, w = td.TensorSymbol("Z", (n, m, 8)), td.TensorSymbol("w", 8)
@@ -47,7 +47,7 @@ square = (N, N)
 def copy_of(array, target, sign=1, index=(x, y), kind=Kernel, **more):
     load = Load(array, index)
     value = load if sign == 1 else Operation("mul", (Number(sign), load))
-    return kind(target, ("x", "y"), (Store(value),), **more)
+    return owned(kind(target, ("x", "y"), (store(value),), **more))
 
 
 def program_of(*kernels, outputs=("result",)):
@@ -57,7 +57,7 @@ def program_of(*kernels, outputs=("result",)):
 
 
 def filled(array):
-    return Kernel(array, ("x", "y"), (Store(Number(2)),))
+    return filling(array, ("x", "y"), [], Number(2))
 
 
 def test_products_read_the_array_behind_copies_of_copies():

@@ -25,13 +25,14 @@ from programs import (
 from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import AddAt, If, Store
-from sympy_tensordiff.codegen.ir.programs import Array, Check, Kernel, Scatter
+from sympy_tensordiff.codegen.ir.loops import If, Set
+from sympy_tensordiff.codegen.ir.programs import Array, Check, Scatter, filling
 from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Row
+from tests.codegen.programs import add_at, owned, store
 
 BACKENDS = ("numpy", "numba")
 EMBEDDING = CASES["embedding"][0]
@@ -222,10 +223,10 @@ def test_plans_name_scatters():
 
 # ---------------------------------------------------------------------------- laws
 
-ZEROS = Kernel("y", ("i",), (Store(Number(0)),))
+ZEROS = filling("y", ("i",), [], Number(0))
 HISTOGRAM = CASES["histogram"][0]
 WHOLE = HISTOGRAM.kernels[1]
-PLAIN = AddAt((data("idx", i),), Number(1))
+PLAIN = add_at((data("idx", i),), Number(1))
 
 
 def with_scatter(*body):
@@ -237,18 +238,19 @@ BROKEN = {
     "filled and not read yet": replace(
         HISTOGRAM,
         temporaries=(Array("z", (N,)),),
-        kernels=(ZEROS, Kernel("z", ("i",), (Store(load("y", i)),)), WHOLE),
+        kernels=(ZEROS, filling("z", ("i",), [], load("y", i)), WHOLE),
     ),
-    "a scatter has no Store, and some AddAt": with_scatter(If(within(i, N), (Store(Number(1)),))),
-    "exactly one Store is needed": replace(HISTOGRAM, kernels=(replace(ZEROS, body=(PLAIN, *ZEROS.body)),)),
-    "2 indices for y of rank 1": with_scatter(AddAt((i, i), Number(1))),
-    "y is read before it is written": with_scatter(AddAt((i,), load("y", i))),
-    "v in v[i] is no array of integers": with_scatter(AddAt((data("v", i),), Number(1))),
-    "2 indices for idx of rank 1": with_scatter(AddAt((data("idx", i, i),), Number(1))),
-    "idx holds integers, which are read in index forms": with_scatter(AddAt((i,), load("idx", i))),
-    "j in idx[j] is no integer defined before": with_scatter(AddAt((data("idx", j),), Number(1))),
-    "axis 0 of the read y[idx[i]] in AddAt is not provably inside": with_scatter(PLAIN),
-    "2 axes for rank 1": replace(HISTOGRAM, kernels=(ZEROS, Scatter("y", ("i", "j"), (PLAIN,), (K,)))),
+    "a scatter sets no entry, and adds to some": with_scatter(If(within(i, N), (store(Number(1)),))),
+    "its own entry is set once": replace(HISTOGRAM, kernels=(owned(replace(ZEROS, body=(PLAIN, *ZEROS.body))),)),
+    "a scatter adds to y only": with_scatter(Set(load("v", i), Number(1), "sum")),
+    "2 indices for y of rank 1": with_scatter(add_at((i, i), Number(1))),
+    "y is read before it is written": with_scatter(add_at((i,), load("y", i))),
+    "v in v[i] is no array of integers": with_scatter(add_at((data("v", i),), Number(1))),
+    "2 indices for idx of rank 1": with_scatter(add_at((data("idx", i, i),), Number(1))),
+    "idx holds integers, which are read in index forms": with_scatter(add_at((i,), load("idx", i))),
+    "j in idx[j] is no integer defined before": with_scatter(add_at((data("idx", j),), Number(1))),
+    "axis 0 of the read y[idx[i]] in Set is not provably inside": with_scatter(PLAIN),
+    "2 axes for rank 1": replace(HISTOGRAM, kernels=(ZEROS, owned(Scatter("y", ("i", "j"), (PLAIN,), (K,))))),
 }
 
 
@@ -261,7 +263,7 @@ def test_broken_laws(message):
 
 def test_reads_by_data_are_tested():
     """Nothing proves them inside."""
-    program = single((array("x", N), integers("idx", K)), result("y", N), "i", Store(load("x", data("idx", i))))
-    with pytest.raises(VerificationError, match=r"axis 0 of the read x\[idx\[i\]\] in Store is not provably inside"):
+    program = single((array("x", N), integers("idx", K)), result("y", N), "i", store(load("x", data("idx", i))))
+    with pytest.raises(VerificationError, match=r"axis 0 of the read x\[idx\[i\]\] in Set is not provably inside"):
         verify(replace(program, checks=(Check((Row("ge", N - K - 1),), "too short"),)))
     verify(with_masks(program))

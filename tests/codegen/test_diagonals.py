@@ -13,13 +13,14 @@ from oracle import check
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import AddAt, Bound, If, Loop
+from sympy_tensordiff.codegen.ir.loops import If, Loop
 from sympy_tensordiff.codegen.ir.programs import Scatter
-from sympy_tensordiff.codegen.ir.scalars import Number
+from sympy_tensordiff.codegen.ir.scalars import Bound, Number
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
+from tests.codegen.programs import add_at, owned
 
 p, q, r, k, n, m = td.indices("p q r k n m")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("A", (n, m))
@@ -101,11 +102,11 @@ SHARED = {
 def test_two_instances_may_not_add_to_one_entry(name):
     axes, index, variable = SHARED[name]
     program = build_program([A], td.TensorComprehension(sympy.S.Zero, (p, n), (q, m)))
-    body = (AddAt(index, Number(1)),)
+    body = (add_at(index, Number(1)),)
     if variable:
         body = (Loop(variable, (Bound(Affine.of(0)),), (Bound(Affine.of(1)),), body),)
     extents = (Affine.of(1),) * len(axes)
-    scatter = Scatter("result", tuple(axes), body, extents, exclusive=True)
+    scatter = owned(Scatter("result", tuple(axes), body, extents, exclusive=True))
     verify(replace(program, kernels=(*program.kernels, replace(scatter, exclusive=False))))
     with pytest.raises(VerificationError, match="two instances of an exclusive scatter may add to one entry"):
         verify(replace(program, kernels=(*program.kernels, scatter)))

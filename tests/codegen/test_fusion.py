@@ -14,8 +14,8 @@ from programs import load
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.numba_cpu import print_program
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import AddAt, Loop, Store
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Scatter
+from sympy_tensordiff.codegen.ir.loops import Loop, Set
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Scatter, filling
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
@@ -118,8 +118,8 @@ def late(total):
     return replace(total, body=tuple(inner))
 
 
-EXTRA = Kernel("result2", ("i",), (Store(load(STEP.rows[0].name, *(Affine.of(0),) * (1 + len(STEP.rows[0].shape)))),))
-ADDED = Scatter(FIRST.array, FIRST.axes, (AddAt(tuple(map(Affine.variable, FIRST.axes)), FIRST.body[-1].value),), (N,))
+EXTRA = filling("result2", ("i",), [], load(STEP.rows[0].name, *(Affine.of(0),) * (1 + len(STEP.rows[0].shape))))
+ADDED = Scatter(FIRST.array, FIRST.axes, (Set(FIRST.entry, FIRST.body[-1].value, "sum"),), (N,))
 BROKEN = {
     "t0 is read before it is complete": broken(STEP, EXTRA),
     "uses t0 before it is set": broken(replace(STEP, kernels=(ADDED, *REST), rows=())),
@@ -128,7 +128,7 @@ BROKEN = {
     ),
     "nest uses t0 before it is set": broken(replace(STEP, kernels=(*REST, FIRST))),
     "a nest uses t1 before it is set": with_first(
-        body=(Store(load("x", Affine.variable(DataEntry(REST[0].array, (I,))), 0)),)
+        body=(Set(FIRST.entry, load("x", Affine.variable(DataEntry(REST[0].array, (I,))), 0)),)
     ),
     "result has no loop over all values of i0": broken(replace(STEP, kernels=(FIRST, *REST[:-1], late(REST[-1])))),
     "have a name in common": broken(

@@ -14,14 +14,14 @@ from oracle import check_against
 from programs import CASES, L, M, N, array, i, j, k, load, op, result, total
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Store
-from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program
+from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from tests.codegen.programs import owned, store
 
 
 def gaussian(n, d):
@@ -105,9 +105,9 @@ def test_points_are_computed_on_vectors(dtype):
 
 def column_sums(*extra):
     """r[i, j] = sum_k t[k, i]*a[k, j] over 3 columns j, with t[k, i] = 2*b[i, k]."""
-    fill = Kernel("t", ("k", "i"), (Store(op("mul", 2, load("b", i, k))),))
-    body = (*total("s", op("mul", load("t", k, i), load("a", k, j)), ("k", 0, M - 1)), Store(Name("s")))
-    kernels = (fill, Kernel("r", ("i", "j"), body), *extra)
+    fill = filling("t", ("k", "i"), [], op("mul", 2, load("b", i, k)))
+    body = (*total("s", op("mul", load("t", k, i), load("a", k, j)), ("k", 0, M - 1)), store(Name("s")))
+    kernels = (fill, owned(Kernel("r", ("i", "j"), body)), *extra)
     outputs = (result("r", L, 3), *(result(step.array, M, M) for step in extra))
     return Program((array("b", L, M), array("a", M, 3)), outputs, (result("t", M, L),), kernels)
 
@@ -187,7 +187,7 @@ def product_read(*indices):
     product = Contraction("c", (0, 1), Operand("a", (0, 2)), Operand("b", (1, 2)))
     loads = [load("c", *index) for index in indices]
     value = loads[0] if len(loads) == 1 else op("mul", *loads)
-    sums = Kernel("r", ("i",), (*total("s", value, ("k", 0, i)), Store(Name("s"))))
+    sums = filling("r", ("i",), [*total("s", value, ("k", 0, i))], Name("s"))
     arrays = array("a", N, M), array("b", N, M)
     return Program(arrays, (result("r", N),), (result("c", N, N),), (product, sums))
 

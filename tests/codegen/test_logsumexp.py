@@ -9,7 +9,7 @@ from every import every
 from sympy import Max, Piecewise, exp, log
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Accumulator
+from sympy_tensordiff.codegen.ir.loops import is_accumulator, reduction_of
 from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import evaluate
@@ -99,7 +99,7 @@ def test_accuracy_is_that_of_the_plain_form():
 
 def test_the_greatest_exponent_is_found_once():
     program = build_program([A, c], td.vjp(FUNCTIONS["rows"], A, 1))
-    kinds = [s.reduction for nest in program.nests for s in statements(nest.body) if isinstance(s, Accumulator)]
+    kinds = [reduction_of(s) for nest in program.nests for s in statements(nest.body) if is_accumulator(s)]
     assert sorted(kinds) == ["max", "sum"]
 
 

@@ -15,10 +15,11 @@ from benchmarks.contestants import inputs, reference
 from benchmarks.libraries import leaves
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.emit import numpy_sums
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Loop, Store
-from sympy_tensordiff.codegen.ir.scalars import Name, Number
+from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
+from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from tests.codegen.programs import store
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")
 
@@ -97,7 +98,7 @@ def test_blocks_of_few_entries(name, monkeypatch):
 def summed(body, *shapes):
     """The sum over k of ``body``, for each i and j."""
     arrays = [array(name, *shape) for name, shape in zip("abc", shapes, strict=False)]
-    return single(tuple(arrays), result("y", N, M), "ij", *total("s", body, ("k", 0, 19)), Store(Name("s")))
+    return single(tuple(arrays), result("y", N, M), "ij", *total("s", body, ("k", 0, 19)), store(Name("s")))
 
 
 def test_texts_of_sums_of_products():
@@ -130,7 +131,7 @@ def test_products_with_windows_of_a_vector(step, along):
         load("w", K),
     )
     sums = total("s", body, ("k", 1, M - 2))
-    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, Store(Name("s")))
+    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, store(Name("s")))
     source = compile_program(program, "numpy").source
     assert ("np.correlate" if step == 1 else "np.convolve") in source
     random = np.random.default_rng(5)
@@ -138,7 +139,7 @@ def test_products_with_windows_of_a_vector(step, along):
         check(program, "numpy", [random.standard_normal(size) for size in (80, m, n)])
     strided = op("mul", load("x", 2 * I + K), load("w", K))
     sums = total("s", strided, ("k", 0, M - 1))
-    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, Store(Name("s")))
+    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, store(Name("s")))
     assert "np.einsum" in compile_program(program, "numpy").source
 
 
@@ -172,7 +173,7 @@ def test_many_zeros_around_few_entries_are_not_worth_it():
 
 def triangle(*factors):
     """``y[i, j] = sum_{k <= i} ...`` of a: N by N, b: N by M, c: N."""
-    body = (Accumulator("s"), loop("k", 0, I, Add("s", op("mul", *factors))), Store(Name("s")))
+    body = (accumulator("s"), loop("k", 0, I, add("s", op("mul", *factors))), store(Name("s")))
     return single((array("a", N, N), array("b", N, M), array("c", N)), result("y", N, M), "ij", *body)
 
 
@@ -204,9 +205,9 @@ def test_loops_over_values_that_touch_few_entries(scale, shift, length):
     else:
         lows, highs = Bound(shift - I, size), Bound(shift + length - 1 - I, size)
     value = op("mul", load("a", K), load("b", I, J), load("c", K, J))
-    sums = Loop("k", (lows, Bound(Affine.of(0))), (highs, Bound(N - 1)), (Add("s", value),))
+    sums = Loop("k", (lows, Bound(Affine.of(0))), (highs, Bound(N - 1)), (add("s", value),))
     arrays = (array("a", N), array("b", M, 4), array("c", N, 4))
-    program = single(arrays, result("y", M, 4), "ij", Accumulator("s"), sums, Store(Name("s")))
+    program = single(arrays, result("y", M, 4), "ij", accumulator("s"), sums, store(Name("s")))
     random = np.random.default_rng(6)
     for n, m in ((20, 50), (20, 7), (3, 40), (1, 1)):
         values = [random.standard_normal(shape) for shape in ((n,), (m, 4), (n, 4))]
@@ -229,10 +230,10 @@ def test_running_reductions(ends, reduction):
     low, high = map(Affine.of, ENDS[ends])
     for value, shape in ((load("a", K), (N,)), (op("mul", load("a", K), load("b", K, J)), (N, M))):
         body = (
-            Accumulator("s", reduction),
-            Add("s", Number(1), reduction),
-            Loop("k", (Bound(Affine.of(0)), Bound(low)), (Bound(high), Bound(N - 1)), (Add("s", value, reduction),)),
-            Store(Name("s")),
+            accumulator("s", reduction),
+            add("s", Number(1), reduction),
+            Loop("k", (Bound(Affine.of(0)), Bound(low)), (Bound(high), Bound(N - 1)), (add("s", value, reduction),)),
+            store(Name("s")),
         )
         program = single((array("a", N), array("b", N, M)), result("y", *shape), "ij"[: len(shape)], *body)
         random = np.random.default_rng(4)
@@ -248,9 +249,9 @@ def test_running_reductions(ends, reduction):
 def test_a_band_of_few_values_stays_a_loop():
     """Between two bounds there may be few values among many."""
     lows, highs = (tuple(map(Bound, map(Affine.of, ends))) for ends in ((I - 1, 0), (I + 1, N - 1)))
-    body = Loop("k", lows, highs, (Add("s", op("mul", load("a", I, K), load("b", K, J))),))
+    body = Loop("k", lows, highs, (add("s", op("mul", load("a", I, K), load("b", K, J))),))
     program = single(
-        (array("a", N, N), array("b", N, M)), result("y", N, M), "ij", Accumulator("s"), body, Store(Name("s"))
+        (array("a", N, N), array("b", N, M)), result("y", N, M), "ij", accumulator("s"), body, store(Name("s"))
     )
     random = np.random.default_rng(2)
     check(program, "numpy", [random.standard_normal((20, 20)), random.standard_normal((20, 3))])
@@ -258,8 +259,8 @@ def test_a_band_of_few_values_stays_a_loop():
 
 
 def test_guards_are_computed_for_all_entries_where_all_may_be_read():
-    inner = (*total("t", op("mul", load("a", I, K), load("b", J, K)), ("k", 0, 29)), Add("s", op("log", Name("t"))))
-    guarded = (Accumulator("s"), If((Row("ge", I - J),), inner), Store(Name("s")))
+    inner = (*total("t", op("mul", load("a", I, K), load("b", J, K)), ("k", 0, 29)), add("s", op("log", Name("t"))))
+    guarded = (accumulator("s"), If((Row("ge", I - J),), inner), store(Name("s")))
     program = single((array("a", N, 30), array("b", N, 30)), result("y", N, N), "ij", *guarded)
     random = np.random.default_rng(3)
     a, b = random.standard_normal((5, 30)), random.standard_normal((5, 30))
@@ -268,7 +269,7 @@ def test_guards_are_computed_for_all_entries_where_all_may_be_read():
     assert taken == 0
     assert (found[np.triu_indices(5, 1)] == 0).all()  # the logarithms of negative sums do not show
     # What would be read outside is not: the nearest entry is, and counts nowhere.
-    shifted = (Accumulator("s"), If((Row("ge", I - J),), (Add("s", load("c", I - J)),)), Store(Name("s")))
+    shifted = (accumulator("s"), If((Row("ge", I - J),), (add("s", load("c", I - J)),)), store(Name("s")))
     program = single((array("c", N),), result("y", N, N), "ij", *shifted)
     check(program, "numpy", [random.standard_normal(5)])
     assert "np.where(mask, c[np.maximum(i - j, 0)], real(0))" in compile_program(program, "numpy").source

@@ -14,12 +14,12 @@ from programs import CASES, N, i, load, op, result, single
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from tests.codegen.programs import store
 
 LETTERS = "ijkpqNM"
 FORMS = FormPrinter(Names(LETTERS, ()))
@@ -141,13 +141,13 @@ def test_texts_of_scalars_mean_them():
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), 10**400, Fraction(10**400)])
 def test_constants_that_no_double_holds(value):
     for backend in BACKENDS:
-        program = single((), result("y"), "", Store(Number(value)))
+        program = single((), result("y"), "", store(Number(value)))
         with pytest.raises(UnsupportedError, match="is no finite double"):
             print_source(program, backend)
 
 
 def test_an_unknown_function():
-    program = single((), result("y"), "", Store(Operation("bessel", (Number(1),))))
+    program = single((), result("y"), "", store(Operation("bessel", (Number(1),))))
     for backend in BACKENDS:
         # What Numba is given is verified once more, behind the passes that are for it alone.
         known = "the function 'bessel' is not known to the |no operation 'bessel' with 1 arguments"
@@ -202,8 +202,8 @@ HOSTILE = [
 @every("label", HOSTILE)
 def test_hostile_labels_stay_data(label):
     argument = Argument("array", "x", label, (N,))
-    program = single((argument,), result("y", N), "i", Store(load("x", i)))
-    clean = single((replace(argument, label="x"),), result("y", N), "i", Store(load("x", i)))
+    program = single((argument,), result("y", N), "i", store(load("x", i)))
+    clean = single((replace(argument, label="x"),), result("y", N), "i", store(load("x", i)))
     for backend in BACKENDS:
         tree = ast.parse(print_source(program, backend))
         table = next(node for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ARGUMENTS")
@@ -215,7 +215,7 @@ def test_hostile_labels_stay_data(label):
 
 @every("name", ["x);import os", "x y", "", "1x", "x\n"])
 def test_hostile_names_are_refused(name):
-    program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", Store(load(name, i)))
+    program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", store(load(name, i)))
     for backend in BACKENDS:
         with pytest.raises(VerificationError, match=r"is not an identifier|is no identifier"):
             print_source(program, backend)

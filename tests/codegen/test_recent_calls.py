@@ -11,17 +11,17 @@ from every import every
 from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
-from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.run.arguments import COPIED
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from tests.codegen.programs import store
 
 A, B = np.ones((3, 4)), np.ones((4, 5))
 SCALED = single(
     (array("x", N), Argument("scalar", "lam", "lambda"), Argument("integer", "p", "p")),
-    result("y", N), "i", Store(op("mul", load("x", i), Name("lam"), IndexValue(i + p))),
+    result("y", N), "i", store(op("mul", load("x", i), Name("lam"), IndexValue(i + p))),
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import sympy
 from as_python import as_python
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Bound, Let, Loop
-from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.loops import Loop, let
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.codegen.schedule.rows import most_steps, windowed
@@ -47,7 +47,7 @@ def test_a_window_is_counted_from_its_start_where_it_has_fewer_steps():
     """Not where the index of the sum has fewer values, nor where the length of the window is long, or no number."""
     start, end, last, far = (Bound(Affine.variable("p") + shift) for shift in (-8, 0, 2, 7))
     many = Bound(Affine.of(99))
-    x = Let("v", Load("x", (Affine.variable("i"),)))
+    x = let("v", Load("x", (Affine.variable("i"),)))
     for low, high, stop, steps in (
         (start, end, Bound(Affine.of(9)), 9),
         (start, last, Bound(Affine.of(9)), None),

@@ -13,10 +13,10 @@ from every import every
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
-from sympy_tensordiff.codegen.ir.loops import STARTS, Alloc, Bound, If, Loop, Set
-from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, span, start
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, accumulator
+from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, span
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation
+from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu
 from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
@@ -71,9 +71,11 @@ def test_a_schedule_computes_what_the_loop_does(seed):
     last = min(bound.form.evaluate({"n": size}) // bound.divisor for bound in loop.highs)
     terms = [x[k] * x[size - k] for k in range(first, last + 1)]
     names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
-    begin = start(Name("s"), reduction)
+    begin = accumulator("s", reduction)
     found = run([begin, *scheduled(loop, rng, names.fresh)], names, x=x, n=size)
-    expected = REDUCTIONS[reduction](terms) if terms else STARTS[reduction]
+    expected = (
+        REDUCTIONS[reduction](terms) if terms else {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf}[reduction]
+    )
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -248,7 +250,7 @@ def test_cut_loops_run_once_for_each_value(seed):
     body = [If(tuple(rows), (Set(Name("s"), IndexValue(3 * i + 1), "sum"),)), Set(Name("s"), IndexValue(i), "sum")]
     loop = span("i", Affine.of(rng.randint(-3, 3)), Affine.of(rng.randint(0, 12)), body)
     names = Names(["i", "n", "s"], ["real", "np", "math", "at", "plus"])
-    results = [run([start(Name("s"), "sum"), *part], names, x=None, n=seed % 15) for part in ([loop], cut(loop, 0))]
+    results = [run([accumulator("s"), *part], names, x=None, n=seed % 15) for part in ([loop], cut(loop, 0))]
     assert results[0] == results[1]
 
 

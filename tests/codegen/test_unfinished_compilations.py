@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from programs import N, array, i, load, op, result, single
 
-from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.run import cache
 from sympy_tensordiff.codegen.run.compile import compile_program
+from tests.codegen.programs import store
 
 FACTORS = itertools.count(7)
 
@@ -27,7 +27,7 @@ def factor(tmp_path, monkeypatch):
 
 
 def scaled(factor):
-    program = single((array("x", N),), result("y", N), "i", Store(op("mul", factor, load("x", i))))
+    program = single((array("x", N),), result("y", N), "i", store(op("mul", factor, load("x", i))))
     return compile_program(program, "numba")
 
 

@@ -23,11 +23,23 @@ from sympy_tensordiff.codegen.emit.forms import (
     Names,
 )
 from sympy_tensordiff.codegen.ir.facts import integer_form
-from sympy_tensordiff.codegen.ir.loops import STARTS, Ends, If, Loop, Reduction, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import FALSE
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import EXTREMA
+from sympy_tensordiff.codegen.ir.scalars import (
+    EXTREMA,
+    INFINITY,
+    Ends,
+    External,
+    Identity,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Reduction,
+    Scalar,
+)
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -63,8 +75,7 @@ def number_text(value: int | Fraction | float) -> str:
 
 def start_text(reduction: Reduction) -> str:
     """The value of a reduction of no values as text."""
-    value = STARTS[reduction]
-    return str(value) if math.isfinite(value) else "math.inf" if value > 0 else "-math.inf"
+    return {"sum": "0", "prod": "1", "max": "-math.inf", "min": "math.inf"}[reduction]
 
 
 def signed_text(value: int | Fraction | float) -> str:
@@ -95,6 +106,10 @@ class ScalarPrinter(FormPrinter):
         """An integer in the type of the result."""
         return f"real({self.form(form)})"
 
+    def integer_text(self, ends: Ends) -> str:
+        """An integer."""
+        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
+
     def name(self, name: str) -> str:
         """The text of a scalar by name."""
         return self.names(name)
@@ -121,6 +136,10 @@ class ScalarPrinter(FormPrinter):
             return self.name(node.name), ATOM
         if isinstance(node, Load):
             return self.load(node), ATOM
+        if isinstance(node, Identity):
+            return self._scalar(node.value)
+        if isinstance(node, Ends):
+            return self.integer_text(node), ATOM
         return self.operation(node)
 
     def operation(self, node: Operation) -> tuple[str, int]:
@@ -325,17 +344,13 @@ class NestPrinter(ScalarPrinter):
         """A value that is set, or one more value of a reduction."""
         target, reduction, value = statement.target, statement.reduction, statement.value
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
-        text = self.integer_text(value) if isinstance(value, Ends) else self.scalar(value)
+        text = self.scalar(value)
         if reduction in EXTREMA:
             functions = self.of_integers if isinstance(value, Ends) else self.functions
             return f"{own} = {functions[reduction]}({own}, {text})"
         # With "or", LLVM would see a branch.
         operator = {"any": "|", "sum": "+", "prod": "*"}.get(reduction, "")
         return f"{own} {operator}= {text}"
-
-    def integer_text(self, ends: Ends) -> str:
-        """An integer."""
-        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def operation(self, node: Operation) -> tuple[str, int]:
         if node == INFINITY:

@@ -12,8 +12,8 @@ from typing import ClassVar
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, INDENT, OR, SUM, UNARY, FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps

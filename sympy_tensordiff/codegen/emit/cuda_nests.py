@@ -16,12 +16,12 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
-from sympy_tensordiff.codegen.ir.loops import Ends, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, explicit, span
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter
-from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses, with_values
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses
 from sympy_tensordiff.codegen.schedule.launches import common_axes
 from sympy_tensordiff.codegen.schedule.stages import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -286,11 +286,10 @@ def _kernel(
 def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
     """A step with threads for the values of its axes: the last one along x, the one before along y, the others z."""
     axes = common_axes(step)
-    numbers = {array.name: Name(array.name) for array in step.rows} if isinstance(step, Fused) else {}
+    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
     body: tuple[Statement, ...] = ()
     for kernel in kernels_of(step):
-        target = numbers.get(kernel.array, Load(kernel.array, tuple(map(Affine.variable, kernel.axes))))
-        inner = with_values(explicit(kernel.body, target), lambda part: numbers.get(getattr(part, "array", ""), part))
+        inner = with_numbers(kernel.body, numbers)
         for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
             inner = (span(axis, ZERO, extent, inner),)
         body += inner

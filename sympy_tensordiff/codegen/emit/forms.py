@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sympy_tensordiff.codegen.ir.loops import Bound
-from sympy_tensordiff.codegen.ir.scalars import External, MaskedEntry
+from sympy_tensordiff.codegen.ir.scalars import Bound, External, MaskedEntry
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry

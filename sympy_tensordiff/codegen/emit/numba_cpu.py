@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
-from sympy_tensordiff.codegen.ir.loops import Alloc, Ends, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import (
     Contraction,
     Correlation,
@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.scalars import Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place

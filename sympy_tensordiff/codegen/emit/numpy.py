@@ -32,7 +32,18 @@ from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_pro
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Set,
+    Statement,
+    is_accumulator,
+    is_addition,
+    is_let,
+    is_scatter,
+    is_store,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.ir.walk import dependences, function_name, scalar_arrays, uses
@@ -114,27 +125,27 @@ class KernelPrinter:
                     self.loop(statement, frame)
                 elif isinstance(statement, If):
                     self.body(statement.body, self.narrowing.to(frame, statement.conditions))
-                elif isinstance(statement, Accumulator):
+                elif is_accumulator(statement):
                     self.accumulator(statement, frame)
-                elif isinstance(statement, Let):
+                elif is_let(statement):
                     self.let(statement, frame)
-                elif isinstance(statement, Add):
-                    self.additions.add(statement.name, statement.value, statement.reduction, frame)
-                elif isinstance(statement, AddAt):
+                elif is_addition(statement):
+                    self.additions.add(statement.name, statement.value, reduction_of(statement), frame)
+                elif is_scatter(statement):
                     self.add_at(statement, frame)
-                elif isinstance(statement, Store):
+                elif is_store(statement):
                     text = self.values.scalar(statement.value)
                     frame.block.line(f"{self.names(self.kernel.array)}[...] = {text}")
 
     # ------------------------------------------------------------------------ values
 
-    def let(self, statement: Let, frame: Frame) -> None:
+    def let(self, statement: Set, frame: Frame) -> None:
         text = self.values.argument(statement.value)
         self.values.homes[statement.name] = Home(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 
-    def accumulator(self, statement: Accumulator, frame: Frame) -> None:
-        name, start = statement.name, start_text(statement.reduction)
+    def accumulator(self, statement: Set, frame: Frame) -> None:
+        name, start = statement.name, start_text(reduction_of(statement))
         lanes = frame.lanes
         varies = frozenset[Span]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
         self.values.homes[name] = Home(lanes, varies, frame.mask)
@@ -149,7 +160,7 @@ class KernelPrinter:
                 text = f"np.{function}({shape}{value}, real)"
         frame.block.line(f"{self.names(name)} = {text}")
 
-    def add_at(self, statement: AddAt, frame: Frame) -> None:
+    def add_at(self, statement: Set, frame: Frame) -> None:
         """One addition for each lane, in order; the index has all dimensions, so that none is counted once only."""
         value = statement.value
         lanes, array = frame.lanes, self.names(self.kernel.array)
@@ -246,7 +257,7 @@ class KernelPrinter:
 
 def _is_of_a_view(body: tuple[Statement, ...]) -> bool:
     """Whether all that is added are entries of an array along its axes, which needs no memory."""
-    if len(body) != 1 or not isinstance(body[0], Add) or not isinstance(body[0].value, Load):
+    if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]
     return len(set(names)) == len(names) and not any(form.hidden() for form in body[0].value.index)

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditio
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_sums import COPIED, SHORT, Additions, calls_others, repeated
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Add, Loop
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_addition
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -42,7 +42,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
         add = add.body[0]
     forms = [bound.form for inner in nest for bound in bounds(inner)]
     is_tied = any(lanes.dims_of(form) or form.atoms() & {inner.variable for inner in nest} for form in forms)
-    if len(nest[-1].body) != 1 or not isinstance(add, Add) or add.reduction != "sum" or is_tied:
+    if len(nest[-1].body) != 1 or not is_addition(add) or add.reduction != "sum" or is_tied:
         return False
     if not additions.counts_everywhere(add.name, frame):
         return False
@@ -115,7 +115,7 @@ class Arrangement(NamedTuple):
 class _Product:
     """A product that is summed over the lanes of a frame into an accumulator."""
 
-    def __init__(self, frame: Frame, add: Add, additions: Additions) -> None:
+    def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
         self.frame = frame
         self.add = add
         self.additions = additions
@@ -290,7 +290,7 @@ class Widened(NamedTuple):
 def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> Widened | None:
     """The sum of a loop around one addition over the widest range; None where it has to stay as it is."""
     add = loop.body[0]
-    if len(loop.body) != 1 or not isinstance(add, Add) or add.reduction != "sum" or calls_others(add.value):
+    if len(loop.body) != 1 or not is_addition(add) or add.reduction != "sum" or calls_others(add.value):
         return None
     if not additions.counts_everywhere(add.name, frame):
         return None

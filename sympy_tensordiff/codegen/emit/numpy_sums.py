@@ -10,9 +10,19 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block
 from sympy_tensordiff.codegen.emit.numpy_lanes import Ends, Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Add, Bound, Loop, Reduction
-from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import EXTREMA, subexpressions
+from sympy_tensordiff.codegen.ir.loops import Loop, is_addition, reduction_of
+from sympy_tensordiff.codegen.ir.scalars import (
+    EXTREMA,
+    Bound,
+    External,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Reduction,
+    Scalar,
+)
+from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.rows import Rows
 
@@ -234,7 +244,7 @@ class Additions:
         """
         lanes, add = frame.lanes, loop.body[0]
         tied = [row for row in loop_rows(loop) if lanes.dims_of(row.form)]
-        if len(loop.body) != 1 or not isinstance(add, Add) or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
+        if len(loop.body) != 1 or not is_addition(add) or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
             return False
         if self.summed(add.name, lanes) or not self.counts_everywhere(add.name, frame) or calls_others(add.value):
             return False
@@ -249,10 +259,10 @@ class Additions:
         with self.values.inside(inner._replace(lanes=Lanes((span, *others), lanes.images))):
             text = self.values.scalar(add.value)
         is_first = tied[0].form.coefficient(loop.variable) < 0
-        array, function = self.values.names.fresh("partial"), _FUNCTIONS[add.reduction][0]
+        array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
         self.values.helpers.add("running")
         turned = text if is_first else f"({text})[::-1]"
-        inner.block.line(f"{array} = running({function}, {turned}, {start_text(add.reduction)})")
+        inner.block.line(f"{array} = running({function}, {turned}, {start_text(reduction_of(add))})")
         tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
         count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
         with self.values.inside(inner._replace(lanes=Lanes((dim,), lanes.images))):
@@ -261,7 +271,7 @@ class Additions:
             if not all(self.values.prover.proves(row, frame.context + inner.known) for row in rows):
                 index = f"np.clip({index}, 0, {self.values.form(span.length)})"
         text = self.values.in_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))
-        self.assign(add.name, text, add.reduction, inner)
+        self.assign(add.name, text, reduction_of(add), inner)
         frame.block.slot(lines)
         return True
 

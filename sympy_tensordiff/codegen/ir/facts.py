@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.loops import Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_scatter
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -267,14 +267,14 @@ def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | N
         if isinstance(statement, If):
             for load in data_reads(tested_forms(statement)):
                 yield Read(load, statement, (*rows, *(tested(statement, load) if tested else ())))
-        elif isinstance(statement, Loop | AddAt):
-            own = statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+        elif isinstance(statement, Loop) or is_scatter(statement):
+            own = statement.index if is_scatter(statement) else tested_forms(statement)
             yield from (Read(load, statement, rows) for load in data_reads(own))
-        if isinstance(statement, AddAt):
-            yield Read(Load(kernel.array, statement.index), statement, rows)
-        if isinstance(statement, Let | Add | Store | AddAt):
+        if is_scatter(statement) and isinstance(statement.target, Load):
+            yield Read(statement.target, statement, rows)
+        if isinstance(statement, Set):
             value = with_integers(statement.value, integers) if integers else statement.value
-            if isinstance(statement, Let) and (told := told_by_integers(value)) is not None:
+            if is_let(statement) and (told := told_by_integers(value)) is not None:
                 integers[statement.name] = told
             found = scalar_reads(value, rows)
             yield from (Read(load, statement, context, choices) for load, context, choices in found)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from keyword import iskeyword
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Set,
+    Statement,
+    defines,
+    is_accumulator,
+    is_addition,
+    is_let,
+    is_scatter,
+    is_store,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter, Table, Trapezoid
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -107,7 +120,7 @@ def _check_identifier(where: str, name: str) -> None:
         raise VerificationError(f"{where}: {name!r} is no identifier")
 
 
-def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: Set[str]) -> bool:
+def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
     """Whether a kernel depends on no argument and no size, and on no function of the user's, which may remember."""
     used = uses(kernel)
     functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
@@ -118,7 +131,7 @@ def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]],
 
 def _adding(body: Sequence[Statement]) -> list[Statement]:
     """The statements of a block that add to the array, or hold such; others compute values."""
-    return [s for s in body if any(isinstance(inner, AddAt) for inner in statements((s,)))]
+    return [s for s in body if any(is_scatter(inner) for inner in statements((s,)))]
 
 
 class _KernelLaws:
@@ -145,23 +158,22 @@ class _KernelLaws:
 
     def check(self) -> None:
         body = self.kernel.body
-        stores = sum(isinstance(s, Store) for s in statements(body))
-        additions = sum(isinstance(s, AddAt) for s in statements(body))
+        stores, additions = sum(map(is_store, statements(body))), sum(map(is_scatter, statements(body)))
         if isinstance(self.kernel, Scatter):
             if stores or not additions:
-                raise VerificationError(f"{self.where}: a scatter has no Store, and some AddAt")
+                raise VerificationError(f"{self.where}: a scatter sets no entry, and adds to some")
             self.forms(self.kernel.extents)
             if self.kernel.exclusive:
                 self.exclusive(self.kernel)
-        elif not body or not isinstance(body[-1], Store) or stores != 1 or additions:
-            raise VerificationError(f"{self.where}: exactly one Store is needed, at top level, last")
+        elif stores != 1 or additions or not is_store(body[-1]) or body[-1].target != self.kernel.entry:
+            raise VerificationError(f"{self.where}: its own entry is set once, at top level, last")
         for axis in self.kernel.axes:
             self.declare(axis, "integer")
         self.block(body)
 
     def exclusive(self, scatter: Scatter) -> None:
         """Check that no two instances add to one entry: each adds once, where affine forms tell all axes apart."""
-        additions = [s for s in statements(scatter.body) if isinstance(s, AddAt)]
+        additions = [s for s in statements(scatter.body) if is_scatter(s)]
         once = _adding(scatter.body)
         while len(once) == 1 and isinstance(once[0], If):
             once = _adding(once[0].body)
@@ -198,7 +210,7 @@ class _KernelLaws:
             self.where = f"kernel {self.kernel.array}, {type(statement).__name__}"
             self.statement(statement)
         for statement in body:
-            if isinstance(statement, Let | Accumulator):
+            if defines(statement):
                 del self.inside[statement.name]
 
     def statement(self, statement: Statement) -> None:
@@ -208,20 +220,22 @@ class _KernelLaws:
         elif isinstance(statement, If):
             self.forms([row.form for row in statement.conditions])
             self.block(statement.body)
-        elif isinstance(statement, Accumulator):
-            self.declare(statement.name, "accumulator")
-            self.reductions[statement.name] = statement.reduction
-        elif isinstance(statement, Let):
+        elif is_let(statement):
             condition = self.value(statement.value)
             self.declare(statement.name, "condition" if condition else "real")
+        elif is_accumulator(statement):
+            self.declare(statement.name, "accumulator")
+            self.reductions[statement.name] = reduction_of(statement)
         else:
-            assert isinstance(statement, Add | Store | AddAt)  # the others are made by schedules
+            assert isinstance(statement, Set)  # the others are made by schedules
             if self.value(statement.value):
                 raise VerificationError(f"{self.where}: a condition is no number")
-            if isinstance(statement, Add):
+            if is_addition(statement):
                 self.add(statement)
-            elif isinstance(statement, AddAt):
-                self.rank(self.kernel.array, statement.index, self.arrays[self.kernel.array])
+            elif is_scatter(statement):
+                if statement.name != self.kernel.array or statement.reduction != "sum":
+                    raise VerificationError(f"{self.where}: a scatter adds to {self.kernel.array} only")
+                self.rank(statement.name, statement.index, self.arrays[statement.name])
                 self.forms(statement.index)
 
     def loop(self, loop: Loop) -> None:
@@ -229,14 +243,14 @@ class _KernelLaws:
             raise VerificationError(f"{self.where}: bounds on both sides with positive divisors are needed")
         self.forms([bound.form for bound in bounds(loop)])
         self.declare(loop.variable, "integer", again=True)
-        adds = [s.name for s in statements(loop.body) if isinstance(s, Add) and self.kind(s.name) == "accumulator"]
+        adds = [s.name for s in statements(loop.body) if is_addition(s) and self.kind(s.name) == "accumulator"]
         early = {n.name for n in scalars(loop.body) if isinstance(n, Name)}.intersection(adds)
         if early:
             raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
         self.block(loop.body)
         del self.inside[loop.variable]
 
-    def add(self, statement: Add) -> None:
+    def add(self, statement: Set) -> None:
         if self.kind(statement.name) != "accumulator":
             raise VerificationError(f"{self.where}: {statement.name} is no accumulator declared before")
         if statement.reduction != self.reductions[statement.name]:

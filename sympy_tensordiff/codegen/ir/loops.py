@@ -1,4 +1,4 @@
-"""The statements of loop nests: those of a kernel, and those that schedules make of them.
+"""The statements of loop nests: `Loop`, `If`, `Set` and `Alloc`.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
@@ -8,52 +8,11 @@ expressions are the trees of `scalars`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Identity, Load, Name, Reduction, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """``ceil(form / divisor)`` as a lower, ``floor(form / divisor)`` as an upper bound; divisor >= 1."""
-
-    form: Affine
-    divisor: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Let:
-    """``name = value``, a scalar that does not change afterwards; names are unique in a kernel."""
-
-    name: str
-    value: Scalar
-
-
-Reduction: TypeAlias = Literal["sum", "prod", "max", "min"]
-"""How values become one: nan among the values of a maximum or a minimum is its value, as in NumPy."""
-
-STARTS: dict[Reduction, int | float] = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf}
-"""The value of a reduction of no values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulator:
-    """``name = 0``, or whatever a ``reduction`` of nothing is: declares what `Add` statements further down fill."""
-
-    name: str
-    reduction: Reduction = "sum"
-
-
-@dataclass(frozen=True, slots=True)
-class Add:
-    """``name += value``; of another ``reduction``, which is that of the accumulator, one more of its values."""
-
-    name: str
-    value: Scalar
-    reduction: Reduction = "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +40,27 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """``array[axes] = value`` at the kernel's own entry."""
-
-    value: Scalar
-
-
-@dataclass(frozen=True, slots=True)
-class AddAt:
-    """``array[index] += value``, in a scatter only."""
-
-    index: tuple[Affine, ...]
-    value: Scalar
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """An integer: the first value of a loop with these ``lows``, or one more than the last with these ``highs``."""
-
-    lows: tuple[Bound, ...] = ()
-    highs: tuple[Bound, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Set:
     """``target = value``, or one more value of a ``reduction``: of a scalar, or of an entry of any array.
 
-    After scheduling, it takes the place of `Let`, `Accumulator`, `Add`, `Store` and `AddAt`. A maximum or minimum of
-    `Ends` is one of integers; "any" notes whether a condition has been true.
+    A scalar that begins with an `Identity` is an accumulator; any other one does not change before scheduling. Names
+    are unique in a kernel. A maximum or minimum of `Ends` is one of integers; "any" notes whether a condition has been
+    true.
     """
 
     target: Name | Load
-    value: Scalar | Ends
+    value: Scalar
     reduction: Reduction | Literal["any", ""] = ""
+
+    @property
+    def name(self) -> str:
+        """The scalar that is set, or the array of the entry."""
+        return self.target.name if isinstance(self.target, Name) else self.target.array
+
+    @property
+    def index(self) -> tuple[Affine, ...]:
+        """The index of the entry; empty for a scalar."""
+        return self.target.index if isinstance(self.target, Load) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +72,57 @@ class Alloc:
     like: str
 
 
-Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store | AddAt | Set | Alloc"
+Statement: TypeAlias = "Loop | If | Set | Alloc"
+
+
+def let(name: str, value: Scalar) -> Set:
+    """``name = value``, a scalar."""
+    return Set(Name(name), value)
+
+
+def accumulator(name: str, reduction: Reduction = "sum") -> Set:
+    """``name = 0``, or whatever a ``reduction`` of nothing is."""
+    return Set(Name(name), Identity(reduction))
+
+
+def add(name: str, value: Scalar, reduction: Reduction = "sum") -> Set:
+    """``name += value``; of another ``reduction``, which is that of the accumulator, one more of its values."""
+    return Set(Name(name), value, reduction)
+
+
+def reduction_of(statement: Set) -> Reduction:
+    """The reduction that a statement begins, or takes a value into."""
+    if isinstance(statement.value, Identity):
+        return statement.value.reduction
+    assert statement.reduction and statement.reduction != "any"
+    return statement.reduction
+
+
+def defines(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement gives a scalar its first value: that of an accumulator, or its only one."""
+    return isinstance(statement, Set) and isinstance(statement.target, Name) and not statement.reduction
+
+
+def is_let(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement sets a scalar that does not change afterwards."""
+    return defines(statement) and not isinstance(statement.value, Identity)
+
+
+def is_accumulator(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement begins a reduction into a scalar."""
+    return defines(statement) and isinstance(statement.value, Identity)
+
+
+def is_addition(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement takes one more value into an accumulator."""
+    return isinstance(statement, Set) and isinstance(statement.target, Name) and bool(statement.reduction)
+
+
+def is_store(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement sets an entry of an array."""
+    return isinstance(statement, Set) and isinstance(statement.target, Load) and not statement.reduction
+
+
+def is_scatter(statement: Statement) -> TypeGuard[Set]:
+    """Whether a statement adds to an entry of an array."""
+    return isinstance(statement, Set) and isinstance(statement.target, Load) and bool(statement.reduction)

@@ -8,24 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.loops import (
-    STARTS,
-    Accumulator,
-    Add,
-    AddAt,
-    Alloc,
-    Bound,
-    Ends,
-    If,
-    Let,
-    Loop,
-    Reduction,
-    Set,
-    Statement,
-    Store,
-)
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, rewrite, rewrite_scalar, scalars, with_parts
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import Around, bounds, forms, rewrite, rewrite_scalar, scalars, with_parts
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
@@ -35,10 +20,6 @@ ZERO = Affine()
 
 FALSE = Operation("or", ())
 """A condition that does not hold."""
-
-
-INFINITY = Operation("infinity", ())
-"""The least of no numbers. As a `Number` of the user's it is refused."""
 
 
 def extent(array: str, axis: int) -> Affine:
@@ -60,13 +41,6 @@ def exactly(form: Affine) -> Ends:
     return Ends((Bound(form),))
 
 
-def start(target: Name | Load, reduction: Reduction) -> Set:
-    """What begins a reduction."""
-    if reduction in EXTREMA:
-        return Set(target, INFINITY if reduction == "min" else Operation("neg", (INFINITY,)))
-    return Set(target, Number(STARTS[reduction]))
-
-
 def double(value: Scalar) -> Scalar:
     """A number in double precision."""
     return Operation("double", (value,))
@@ -77,33 +51,10 @@ def real(value: Scalar) -> Scalar:
     return Operation("real", (value,))
 
 
-def explicit(body: Iterable[Statement], target: Name | Load) -> tuple[Statement, ...]:
-    """Statements of a kernel that fills ``target``, as those of a nest.
-
-    >>> explicit([Store(Number(1))], Load("x", (Affine.variable("i"),)))
-    (Set(target=Load(array='x', index=(i,)), value=Number(value=1), reduction=''),)
-    """
-    return rewrite(body, lambda statement, _: (_explicit(statement, target),))
-
-
-def _explicit(statement: Statement, target: Name | Load) -> Statement:
-    if isinstance(statement, Accumulator):
-        return start(Name(statement.name), statement.reduction)
-    if isinstance(statement, Let):
-        return Set(Name(statement.name), statement.value)
-    if isinstance(statement, Add):
-        return Set(Name(statement.name), statement.value, statement.reduction)
-    if isinstance(statement, AddAt):
-        assert isinstance(target, Load)
-        return Set(Load(target.array, statement.index), statement.value, "sum")
-    if isinstance(statement, Store):
-        return Set(target, statement.value if isinstance(target, Load) else real(statement.value))
-    return statement
-
-
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
     """A nest with other scalars, or entries of arrays, in the place of those with ``names``.
 
+    >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
     (Set(target=Name(name='t'), value=Number(value=2), reduction='sum'),)
     """
@@ -111,7 +62,34 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
     def changed(part: Scalar) -> Scalar:
         return names.get(part.name, part) if isinstance(part, Name) else part
 
-    return rewrite(body, lambda statement, _: (with_parts(statement, lambda value: rewrite_scalar(value, changed)),))
+    def target(part: Name | Load) -> Name | Load:
+        return names.get(part.name, part) if isinstance(part, Name) else part
+
+    def value(scalar: Scalar) -> Scalar:
+        return rewrite_scalar(scalar, changed)
+
+    return rewrite(body, lambda statement, _: (with_parts(statement, value, target=target),))
+
+
+def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
+    """A nest in which arrays, of which it needs one entry only, are scalars.
+
+    >>> from sympy_tensordiff.codegen.ir.scalars import Number
+    >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
+    >>> found.target, found.value.function
+    (Name(name='x'), 'real')
+    """
+
+    def changed(part: Scalar) -> Scalar:
+        return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
+
+    def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
+        new = with_parts(old, lambda value: rewrite_scalar(value, changed))
+        if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
+            new = Set(Name(new.target.array), real(new.value))
+        return (new,)
+
+    return rewrite(body, statement) if arrays else tuple(body)
 
 
 # ---------------------------------------------------------------------------- laws of nests

@@ -2,7 +2,7 @@
 
 A `Program` holds steps in the order in which they run, each of which fills one array. Most are
 kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
-exactly one `Store` to its own entry, so that no two instances write one entry (`verify` checks
+exactly one `Set` of its own entry, so that no two instances write one entry (`verify` checks
 it). A `Scatter` adds to the entries that data select, where several instances may meet. The
 others are calls of a library on whole arrays.
 """
@@ -10,12 +10,12 @@ others are calls of a library on whole arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from sympy_tensordiff.codegen.ir.loops import Statement
-from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.loops import Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import Load, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 
@@ -100,16 +100,32 @@ class DataCheck:
 class Kernel:
     """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
 
-    The body's `Store` stands at top level, last.
+    The body sets this entry at top level, last, see `entry`.
     """
 
     array: str
     axes: tuple[str, ...]
     body: tuple[Statement, ...]
 
+    @property
+    def entry(self) -> Load:
+        """The entry that an instance fills."""
+        return Load(self.array, tuple(map(Affine.variable, self.axes)))
+
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
         """The extents of ``axes``, for the shapes of all arrays."""
         return shapes[self.array]
+
+
+def filling(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
+    """The kernel whose instances run ``body``, and set their entry to ``value``.
+
+    >>> from sympy_tensordiff.codegen.ir.scalars import Number
+    >>> filling("y", ["i"], [], Number(1)).body
+    (Set(target=Load(array='y', index=(i,)), value=Number(value=1), reduction=''),)
+    """
+    kernel = Kernel(array, tuple(axes), ())
+    return replace(kernel, body=(*body, Set(kernel.entry, value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +137,7 @@ class Table(Kernel):
 class Scatter(Kernel):
     """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
 
-    The body has `AddAt` in the place of the `Store`, anywhere. Instances that add to one entry do so
+    The body adds to entries anywhere, in the place of setting its own. Instances that add to one entry do so
     one after the other, in the order of the axes and loops; on a device in any order, by atomic
     additions. ``number`` tells several scatters into one array apart. In an ``exclusive`` one no two
     instances meet: each adds once, and the index tells the axes.

@@ -22,7 +22,7 @@ class Renaming:
     Parameters
     ----------
     names : mapping
-        The new names by the old ones: axes, loop variables, `Let` and accumulators.
+        The new names by the old ones: axes, loop variables, scalars.
     rows : container of str
         Arrays that lose their first axis, which all reads of them have in common.
     forms : mapping
@@ -51,11 +51,17 @@ class Renaming:
 
     def statement(self, statement: Statement) -> Statement:
         """A statement with the new names; what is inside of a loop or guard stays as it is."""
-        return with_parts(statement, self.value, self.form, self.name)
+        return with_parts(statement, self.value, self.form, self.name, self._target)
 
     def value(self, value: Scalar) -> Scalar:
         """A scalar expression with the new names."""
         return rewrite_scalar(value, self._part)
+
+    def _target(self, target: Name | Load) -> Name | Load:
+        """What is set, of which the forms are new already."""
+        if isinstance(target, Name):
+            return Name(self.name(target.name))
+        return Load(target.array, target.index[1:]) if target.array in self.rows else target
 
     def _part(self, value: Scalar) -> Scalar:
         if isinstance(value, Name):

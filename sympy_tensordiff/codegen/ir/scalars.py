@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry
@@ -31,7 +31,7 @@ class IndexValue:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A scalar argument, a `Let` or an accumulator, by name."""
+    """A scalar by name: an argument, or what a `Set` gives its value."""
 
     name: str
 
@@ -93,6 +93,40 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """``ceil(form / divisor)`` as a lower, ``floor(form / divisor)`` as an upper bound; divisor >= 1."""
+
+    form: Affine
+    divisor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """An integer: the first value of a loop with these ``lows``, or one more than the last with these ``highs``."""
+
+    lows: tuple[Bound, ...] = ()
+    highs: tuple[Bound, ...] = ()
+
+
+Reduction: TypeAlias = Literal["sum", "prod", "max", "min"]
+"""How values become one: nan among the values of a maximum or a minimum is its value, as in NumPy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The value of a ``reduction`` of no values: 0, 1, or an infinity."""
+
+    reduction: Reduction = "sum"
+
+    @property
+    def value(self) -> Scalar:
+        """The same as an expression."""
+        if self.reduction in EXTREMA:
+            return INFINITY if self.reduction == "min" else Operation("neg", (INFINITY,))
+        return Number(int(self.reduction == "prod"))
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """``function`` applied to ``arguments``.
 
@@ -106,7 +140,14 @@ class Operation:
     arguments: tuple[Scalar, ...]
 
 
-Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation"
+Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation | Ends | Identity"
+"""`Ends` and `Identity` are values of statements, and stand in no other expression."""
+
+INFINITY = Operation("infinity", ())
+"""The least of no numbers. As a `Number` of the user's it is refused."""
+
+EXTREMA = frozenset({"max", "min"})
+"""The reductions that are operations on two numbers, too."""
 
 ELEMENTARY: dict[str, int] = {
     "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,

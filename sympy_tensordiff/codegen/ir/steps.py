@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import Loop, Statement, accumulator, add, is_scatter
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Apply,
@@ -20,9 +20,10 @@ from sympy_tensordiff.codegen.ir.programs import (
     Solve,
     Step,
     Trapezoid,
+    filling,
 )
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import array_shapes, loops, outer_names, statements
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -107,7 +108,7 @@ def describe(step: Step, shapes: Shapes) -> str:
 
 def describe_scatter(step: Scatter, backend: str) -> str:
     """Where a scatter adds, over what, and in which order, in a line of ``.plan``."""
-    places = dict.fromkeys(s.index for s in statements(step.body) if isinstance(s, AddAt))
+    places = dict.fromkeys(s.index for s in statements(step.body) if is_scatter(s))
     texts = [f"{step.array}[{', '.join(map(str, index))}]" for index in places]
     over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
     if step.exclusive:
@@ -236,7 +237,7 @@ def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str])
     # That of the rows first, as the axes stand: so products in which the operands have changed sides are one function.
     operands = sorted(step.operands, key=lambda operand: [label not in operand.labels for label in step.output])
     loads = [Load(one.array, tuple([Affine.variable(names[label]) for label in one.labels])) for one in operands]
-    inner: Statement = Add(total, Operation("mul", tuple(loads)))
+    inner: Statement = add(total, Operation("mul", tuple(loads)))
     for label in reversed(summed):
         lows, highs = [Bound(Affine.of(0))], [Bound(known[label] - 1)]
         if isinstance(step, Trapezoid):
@@ -245,4 +246,4 @@ def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str])
     value: Scalar = Name(total)
     if step.factor != 1:
         value = Operation("mul", (Number(step.factor), value))
-    return Kernel(step.array, tuple([names[label] for label in step.output]), (Accumulator(total), inner, Store(value)))
+    return filling(step.array, [names[label] for label in step.output], [accumulator(total), inner], value)

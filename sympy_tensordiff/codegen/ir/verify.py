@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.facts import (
     reads,
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
-from sympy_tensordiff.codegen.ir.loops import AddAt, If, Statement
+from sympy_tensordiff.codegen.ir.loops import If, Statement, is_scatter
 from sympy_tensordiff.codegen.ir.programs import Correlation, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
@@ -237,8 +237,8 @@ class _Masks:
     def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
         """A statement with its tests; an addition to an entry outside is none."""
         new = with_parts(statement, lambda value: self.value(statement, value), self.form)
-        own = Load(self.array, statement.index) if isinstance(statement, AddAt) else None
-        rows = self.loads.get((id(statement), own)) if own is not None else None
+        added = statement.target if is_scatter(statement) else None
+        rows = self.loads.get((id(statement), added)) if isinstance(added, Load) else None
         return (If(self.rows(rows), (new,)),) if rows else (new,)
 
     def value(self, statement: Statement, value: Scalar) -> Scalar:

@@ -8,18 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import (
-    Accumulator,
-    Add,
-    AddAt,
     Alloc,
-    Bound,
-    Ends,
     If,
-    Let,
     Loop,
     Set,
     Statement,
-    Store,
+    defines,
+    is_accumulator,
+    is_addition,
+    is_let,
 )
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
@@ -33,13 +30,22 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import (
+    CONDITIONS,
+    EXTREMA,
+    Bound,
+    Ends,
+    External,
+    Identity,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-
-EXTREMA = frozenset({"max", "min"})
-"""The reductions that are operations on two numbers, too."""
-
 
 Around: TypeAlias = "tuple[Loop | If, ...]"
 """The loops and guards around a statement, outer ones first."""
@@ -61,32 +67,23 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
     return (statement for statement, _ in walk(body))
 
 
-def declared(body: Iterable[Statement]) -> dict[str, Let | Accumulator]:
-    """What declares the scalars of ``body``, by their names."""
-    return {s.name: s for s in statements(body) if isinstance(s, Let | Accumulator)}
+def declared(body: Iterable[Statement]) -> dict[str, Set]:
+    """What gives the scalars of ``body`` their first values, by their names."""
+    return {s.name: s for s in statements(body) if defines(s)}
 
 
-def added(body: Iterable[Statement]) -> dict[str, Add | Set]:
+def added(body: Iterable[Statement]) -> dict[str, Set]:
     """What adds to the accumulators from outside of ``body``, the last statement for each, by their names."""
     inside = list(statements(body))
-    own = {s.name for s in inside if isinstance(s, Accumulator)}
-    found: dict[str, Add | Set] = {}
-    for s in inside:
-        if isinstance(s, Add):
-            found[s.name] = s
-        elif isinstance(s, Set) and isinstance(s.target, Name):
-            if s.reduction:
-                found[s.target.name] = s
-            else:
-                own.add(s.target.name)
-    return {name: s for name, s in found.items() if name not in own}
+    own = {s.name for s in inside if defines(s)}
+    return {s.name: s for s in inside if is_addition(s) and s.name not in own}
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """The values of all statements of ``body`` that have one."""
+    """The values of all statements of ``body`` that are computed."""
     for s in statements(body):
-        if isinstance(s, Let | Add | Store | AddAt) or (isinstance(s, Set) and not isinstance(s.value, Ends)):
-            yield s.value  # type: ignore[misc]
+        if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
+            yield s.value
 
 
 def rewrite(
@@ -116,29 +113,28 @@ def with_parts(
     value: Callable[[Scalar], Scalar] = _same,
     form: Callable[[Affine], Affine] = _same,
     name: Callable[[str], str] = _same,
+    target: Callable[[Name | Load], Name | Load] = _same,
 ) -> Statement:
-    """A statement with its value, its integer forms and the name that it declares or adds to replaced, not its body."""
+    """A statement with its value, its integer forms, the name of its loop and its target replaced, not its body.
+
+    ``value`` gets no integer; ``target`` gets what is set with its new forms.
+    """
     if isinstance(statement, Loop):
         lows, highs = _with_bounds(statement, form)
         return replace(statement, variable=name(statement.variable), lows=lows, highs=highs)
     if isinstance(statement, If):
         rows = [Row(row.kind, form(row.form), row.modulus) for row in statement.conditions]
         return If(tuple(rows), statement.body)
-    if isinstance(statement, Accumulator):
-        return replace(statement, name=name(statement.name))
-    if isinstance(statement, Let | Add):
-        return replace(statement, name=name(statement.name), value=value(statement.value))
-    if isinstance(statement, AddAt):
-        return AddAt(tuple([form(one) for one in statement.index]), value(statement.value))
-    if isinstance(statement, Set):
-        target = value(statement.target)
-        assert isinstance(target, Name | Load)
-        ends = statement.value
-        new = Ends(*_with_bounds(ends, form)) if isinstance(ends, Ends) else value(ends)
-        return Set(target, new, statement.reduction)
     if isinstance(statement, Alloc):
         return replace(statement, shape=tuple([Ends(*_with_bounds(ends, form)) for ends in statement.shape]))
-    return Store(value(statement.value))
+    filled, new = statement.target, statement.value
+    if isinstance(filled, Load):
+        filled = Load(filled.array, tuple([form(one) for one in filled.index]))
+    if isinstance(new, Ends):
+        new = Ends(*_with_bounds(new, form))
+    elif not isinstance(new, Identity):
+        new = value(new)
+    return Set(target(filled), new, statement.reduction)
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
@@ -217,7 +213,7 @@ def tested_forms(statement: Statement) -> list[Affine]:
 def forms(body: Iterable[Statement]) -> Iterator[Affine]:
     """All integer forms of ``body``: bounds, conditions, indices and index values, data inside of them."""
     for statement in statements(body):
-        yield from statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+        yield from tested_forms(statement)
         if isinstance(statement, Set):
             yield from statement.target.index if isinstance(statement.target, Load) else ()
             yield from [b.form for b in bounds(statement.value)] if isinstance(statement.value, Ends) else ()
@@ -282,7 +278,7 @@ def _uses_together(step: Fused) -> Uses:
 
 def own_names(kernel: Kernel) -> list[str]:
     """The names of the axes, loops and scalars of a kernel."""
-    inside = [s for s in statements(kernel.body) if isinstance(s, Loop | Let | Accumulator)]
+    inside = [s for s in statements(kernel.body) if isinstance(s, Loop) or defines(s)]
     names = [s.variable if isinstance(s, Loop) else s.name for s in inside]
     return list(dict.fromkeys([*kernel.axes, *names]))
 
@@ -292,7 +288,7 @@ def operations(program: Program) -> frozenset[str | External]:
     found: set[str | External] = set()
     for kernel in program.nests:
         found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
-        found.update(s.reduction for s in statements(kernel.body) if isinstance(s, Add) and s.reduction in EXTREMA)
+        found.update(s.reduction for s in statements(kernel.body) if is_addition(s) and s.reduction in EXTREMA)
     return frozenset(found)
 
 
@@ -346,15 +342,15 @@ def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozen
 
 
 def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
-    """For each `Let` and accumulator the integer names on which it depends, those of guards and bounds too."""
+    """For each scalar that is set the integer names on which it depends, those of guards and bounds too."""
     depends: dict[str, frozenset[str]] = {}
     for statement, around in walk(kernel.body):
-        if isinstance(statement, Let | Add):
+        if is_accumulator(statement):
+            depends[statement.name] = frozenset()
+        elif is_let(statement) or is_addition(statement):
             tested = (form.atoms() for one in around for form in tested_forms(one))
             names = scalar_names(statement.value, depends).union(*tested)
             depends[statement.name] = depends.get(statement.name, frozenset()) | names
-        elif isinstance(statement, Accumulator):
-            depends[statement.name] = frozenset()
     return depends
 
 
@@ -375,7 +371,7 @@ def outer_names(program: Program) -> set[str]:
 
 def filled(statement: Statement) -> list[str]:
     """The names that a statement at top level defines or adds to."""
-    if isinstance(statement, Let | Accumulator):
+    if defines(statement):
         return [statement.name]
     return list(added([statement]))
 
@@ -389,7 +385,7 @@ def under(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
     """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        if not isinstance(statement, Let | Add):
+        if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value
         if isinstance(value, Operation) and value.function in CONDITIONS:

@@ -15,8 +15,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.codegen.ir import loops, scalars
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import is_dear, uses
@@ -57,7 +57,7 @@ class Lowering(Trapezoids):
         value: scalars.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
-            home.statements.append(Let(name, value))
+            home.statements.append(let(name, value))
             value = Name(name)
         home.values[node] = value
         return value
@@ -179,10 +179,10 @@ class Lowering(Trapezoids):
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         name = self._local("s")
-        block.statements.append(Accumulator(name))
+        block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
         value = yield self.value(node.args[0], inner)
-        block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
+        block.statements.append(If(self.rows(node.data), (*inner.statements, add(name, value))))
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
@@ -199,7 +199,7 @@ class Lowering(Trapezoids):
                 continue
             if inner.statements and isinstance(test, scalars.Operation):
                 name = self._local("v")
-                block.statements.append(Let(name, test))
+                block.statements.append(let(name, test))
                 test = Name(name)
             block.statements += under(inner.statements, test if holds else scalars.Operation("not", (test,)))
         return scalars.Operation("select", (test, *values))
@@ -277,7 +277,7 @@ class Lowering(Trapezoids):
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
         for name, body in zip(names, bodies, strict=True):
             self._count_uses(body)
-            block.statements.append(Accumulator(name, op))
+            block.statements.append(accumulator(name, op))
         for v in variables:
             self.names[v] = self._local(self.graph.names[v])
         blocks = _blocks(variables, rows, block)
@@ -287,16 +287,18 @@ class Lowering(Trapezoids):
         innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
         added = []
         for name, body in zip(names, bodies, strict=True):
-            added.append(Add(name, (yield self.value(body, innermost)), op))
+            added.append(add(name, (yield self.value(body, innermost)), op))
         inside = [If(self.rows(tests), (*innermost.statements, *added))] if tests else added
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
-    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
+    def _additions(
+        self, array: str, variables: Sequence[int], part: Part, block: Block
+    ) -> Recursion[tuple[loops.Statement, ...]]:
         blocks = _blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
-        added = AddAt(tuple(self.form(form) for form in part.index), value)
+        added = Set(Load(array, tuple([self.form(form) for form in part.index])), value, "sum")
         statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
         if part.conditions:
             statements = (If(self.rows(part.conditions), statements),)
@@ -360,7 +362,7 @@ class Lowering(Trapezoids):
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):
             block.values[node.args[0]] = name = Name(self._local("v"))
-            block.statements.append(Let(name.name, base))
+            block.statements.append(let(name.name, base))
             base = name
         return root(base, node.args[1].data)
 

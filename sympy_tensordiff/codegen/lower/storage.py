@@ -9,7 +9,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
-from sympy_tensordiff.codegen.ir.loops import Store
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
@@ -184,7 +183,7 @@ class Storage:
         names = tuple(self.names[v] for v in axes)
         block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
-        self.kernels.append(programs.Kernel(name, names, (*block.statements, Store(value))))
+        self.kernels.append(programs.filling(name, names, block.statements, value))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved
@@ -203,7 +202,7 @@ class Storage:
             self.names[v] = self._local(self.graph.names[v])
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
         block = Block(Context(heads, ranges(heads, part.extents)), frozenset(heads), uses=uses(part.value))
-        statements: tuple[loops.Statement, ...] = yield self._additions(inner, part, block)
+        statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)
         self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive))
@@ -394,6 +393,8 @@ class Storage:
         """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
         raise NotImplementedError
 
-    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
-        """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
+    def _additions(
+        self, array: str, variables: Sequence[int], part: Part, block: Block
+    ) -> Recursion[tuple[loops.Statement, ...]]:
+        """The loops of a scatter into ``array`` over further ``variables``; `lower.Lowering` says how."""
         raise NotImplementedError

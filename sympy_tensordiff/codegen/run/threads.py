@@ -24,9 +24,9 @@ from typing import Any
 
 from sympy_tensordiff.codegen.emit.matrix_products import is_plain
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Bound, If, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program, Trapezoid
-from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Operation
+from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Bound, Operation
 from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
 from sympy_tensordiff.codegen.schedule.fusion import runs_in_blocks

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.loops import Store
+from sympy_tensordiff.codegen.ir.loops import is_store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, uses, with_values
@@ -66,7 +66,7 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
     store = step.body[0]
-    if not isinstance(store, Store):
+    if not is_store(store):
         return None
     value: Scalar = store.value
     factor: Factor = 1

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Loop, Store
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addition, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
+from sympy_tensordiff.codegen.ir.scalars import Load, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
@@ -104,14 +104,12 @@ class _Finder:
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
         """The step that copies entries into a temporary, which one other step reads, from an array that is complete."""
-        filling = self.only(array, by)
-        if filling is None or len(filling.body) > 1 or not isinstance(filling.body[0], Store):
+        kernel = self.only(array, by)
+        if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
-        value = filling.body[0].value
-        if not isinstance(value, Load):
-            return None
-        writers = self.writers.get(value.array, [])
-        return (filling, value) if all(self.places[id(w)] < self.places[id(filling)] for w in writers) else None
+        writers = self.writers.get(store.value.array, [])
+        is_complete = all(self.places[id(w)] < self.places[id(kernel)] for w in writers)
+        return (kernel, store.value) if is_complete else None
 
     def only(self, array: str, by: Step) -> Kernel | None:
         """The kernel that fills a temporary which nothing but one step reads."""
@@ -150,7 +148,7 @@ class _Finder:
         """What fills an array with the zeros to which a scatter adds, where nothing else does; else None."""
         writers = self.writers[scatter.array]
         first = writers[0]
-        is_zero = type(first) is Kernel and first.body == (Store(Number(0)),)
+        is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)
         readers = self.readers.get(scatter.array, [])
         is_next = all(self.places[id(reader)] > self.places[id(scatter)] for reader in readers)
         return [first] if is_zero and len(writers) == 2 and scatter.exclusive and is_next else None
@@ -166,18 +164,17 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
     if len(kernel.body) != 3:
         return None
     start, statement, end = kernel.body
-    if not isinstance(start, Accumulator) or start.reduction != "sum":
+    if not is_accumulator(start) or reduction_of(start) != "sum":
         return None
-    if not isinstance(end, Store | AddAt) or end.value != Name(start.name):
+    if not isinstance(end, Set) or end.value != start.target:
         return None
     loops: list[Loop] = []
     while isinstance(statement, Loop) and len(statement.body) == 1:
         loops.append(statement)
         statement = statement.body[0]
-    if not isinstance(statement, Add) or statement.name != start.name or not isinstance(statement.value, Load):
+    if not is_addition(statement) or statement.name != start.name or not isinstance(statement.value, Load):
         return None
-    index = end.index if isinstance(end, AddAt) else tuple(map(Affine.variable, kernel.axes))
-    return statement.value, loops, index
+    return statement.value, loops, end.index
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Alloc, Bound, Ends, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, explicit, extent, span, with_scalars
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
-from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import EXTREMA, bounds, forms, scalars, statements
+from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
@@ -96,11 +96,11 @@ class Rule(NamedTuple):
 
 def scheduled(kernel: Kernel, place: Place) -> Nest:
     """The nest of a kernel."""
-    index = tuple(map(Affine.variable, (*place.outer, *kernel.axes)))
-    target = Name(kernel.array) if kernel.array in place.bare else Load(kernel.array, index)
+    if kernel.array in place.bare:
+        kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
     spans = _axes(kernel, place)
-    rule, found = _first(ROWS, place, kernel, place, target, spans)
-    arrays, body = found or ((), explicit(kernel.body, target))
+    rule, found = _first(ROWS, place, kernel, place, spans)
+    arrays, body = found or ((), kernel.body)
     for loop in reversed(spans[:-1] if rule else spans):
         body = (replace(loop, body=body),)
     body = with_scalars(body, place.entries)
@@ -147,24 +147,16 @@ def _axes(kernel: Kernel, place: Place) -> list[Loop]:
     return found
 
 
-def _jammed(kernel: Kernel, place: Place, target: Name | Load, spans: Sequence[Loop]) -> Made | None:
+def _jammed(kernel: Kernel, place: Place, spans: Sequence[Loop]) -> Made | None:
     is_cut = place.block and len(kernel.axes) == 1
-    if is_cut or (short := short_row(kernel, place.prover, place.fresh)) is None:
-        return None
-    assert isinstance(target, Load)
-    body = explicit(short.body, target)
-    for number, store in enumerate(short.stores):
-        body += explicit([store], Load(kernel.array, (*target.index[:-1], Affine.of(number))))
-    return (), body
+    body = None if is_cut else short_row(kernel, place.prover, place.fresh)
+    return None if body is None else ((), body)
 
 
-def _rows(
-    kernel: Kernel, plan: RowPlan | None, target: Name | Load, spans: Sequence[Loop], place: Place
-) -> Made | None:
+def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], place: Place) -> Made | None:
     """The arrays and what runs for one row, or for all of one in strips; None without a plan."""
     if plan is None:
         return None
-    assert isinstance(target, Load)
     row = spans[-1]
     extent, is_cut = kernel.box(place.prover.shapes)[-1], bool(place.block) and len(kernel.axes) == 1
     in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
@@ -185,7 +177,7 @@ def _rows(
     scans: list[Statement] = []
     done: list[str] = []
     for scan in plan.scans:
-        begin, *carried = carry(row, extent - 1, scan, target, done, place.fresh)
+        begin, *carried = carry(row, extent - 1, scan, done, place.fresh)
         assert isinstance(begin, Set) and isinstance(begin.target, Name)
         place.ends.add(begin.target.name)
         scans += [begin, *carried]
@@ -193,9 +185,9 @@ def _rows(
     if scans:
         # They come in front of the last segment, and use what the others have made.
         first, rest = (replace(plan, segments=part) for part in (plan.segments[:-1], plan.segments[-1:]))
-        body = (*sink(row, first, target), *scans, *sink(row, rest, target))
+        body = (*sink(row, first), *scans, *sink(row, rest))
     else:
-        body = sink(row, plan, target)
+        body = sink(row, plan)
     return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
 
 
@@ -282,14 +274,14 @@ def _is_dear(body: Sequence[Statement]) -> bool:
     return any(isinstance(node, Operation) and node.function in VECTORISED for node in scalars(body))
 
 
-CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, to, s: _rows(k, scans_plan(k), to, s, p))
+CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
 
 ROWS = (
-    Rule("sink", "the last axis runs inside of sums", lambda k, p, to, s: _rows(k, sums_plan(k, p.prover), to, s, p)),
+    Rule("sink", "the last axis runs inside of sums", lambda k, p, s: _rows(k, sums_plan(k, p.prover), s, p)),
     CARRY,
-    Rule("gather", "what data select is read first", lambda k, p, to, s: _rows(*gathers_apart(k, p.fresh), to, s, p)),
+    Rule("gather", "what data select is read first", lambda k, p, s: _rows(*gathers_apart(k, p.fresh), s, p)),
     Rule("jam", "the sums of a short row are added up together", _jammed),
 )
 """How the last axis runs."""

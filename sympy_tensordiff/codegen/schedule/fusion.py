@@ -9,12 +9,13 @@ part as well, if its entries are fewer than those of what it reads: each value o
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Alloc, Bound, Ends, Loop, Statement, Store
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span, start
+from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
+from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     Contraction,
@@ -28,7 +29,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
@@ -184,12 +185,12 @@ class _Fusion:
             return False
         return (self.is_row(step, group) and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
 
-    def is_total(self, kernel: Kernel, group: _Group, common: Set[str]) -> bool:
+    def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
         """Whether a kernel is one sum over the first axis of the group, of fewer entries than what it reads."""
         loop = total_loop(kernel, group.extent)
         if loop is None or not _at(kernel, common, loop.variable):
             return False
-        if sum(isinstance(s, Accumulator) for s in kernel.body) > 1 or (kernel.axes and any(loops(loop.body))):
+        if sum(map(is_accumulator, kernel.body)) > 1 or (kernel.axes and any(loops(loop.body))):
             return False
         if all(is_short(extent, FEW) for extent in self.shapes[kernel.array]):
             common = common | (self.reads[id(kernel)] & group.read)
@@ -233,7 +234,7 @@ class _Fusion:
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     """The one loop at the top of a kernel that adds up over ``0 … extent - 1``; None where it is something else."""
     own = [s for s in kernel.body if isinstance(s, Loop)]
-    others = [s for s in kernel.body if not isinstance(s, Loop | Accumulator | Store)]
+    others = [s for s in kernel.body if not (isinstance(s, Loop) or is_accumulator(s) or is_store(s))]
     if len(own) != 1 or others:
         return None
     (loop,) = own
@@ -242,7 +243,7 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     return loop if full and highs[0].divisor == 1 else None
 
 
-def _at(kernel: Kernel, arrays: Set[str], variable: str) -> bool:
+def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
     """Whether a kernel reads these arrays at one value of their first axes only, its own ``variable``."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
@@ -270,11 +271,11 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 def is_plain_total(kernel: Kernel) -> bool:
     """Whether the entries of a kernel are sums, for which the parts of several blocks can be added up."""
-    accumulators = [s for s in kernel.body if isinstance(s, Accumulator)]
-    if not kernel.axes or [a.reduction for a in accumulators] != ["sum"]:
+    accumulators = [s for s in kernel.body if is_accumulator(s)]
+    if not kernel.axes or list(map(reduction_of, accumulators)) != ["sum"]:
         return False
     last = kernel.body[-1]
-    return isinstance(last, Store) and last.value == Name(accumulators[0].name)
+    return is_store(last) and last.value == accumulators[0].target
 
 
 # ---------------------------------------------------------------------------- the nests of kernels that run together
@@ -342,18 +343,18 @@ class _Parts:
         accumulator, axes = _accumulator(kernel), kernel.axes
         if (loop := total_loop(kernel, self.step.extent)) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
-        own = Name(accumulator.name)
-        entry = Load(kernel.array, tuple(map(Affine.variable, axes))) if axes else own
-        first: Statement = start(entry, accumulator.reduction)
+        own = accumulator.target
+        entry = kernel.entry if axes else own
+        first: Statement = Set(entry, accumulator.value)
         for number, axis in reversed(list(enumerate(axes))):
             first = span(axis, ZERO, extent(kernel.array, number), [first])
         self.before.append(first)
-        self.sums += [own.name] if not axes and accumulator.reduction == "sum" else []
-        self.inside += self.turn(kernel, loop.body, {own.name: entry})
+        self.sums += [accumulator.name] if not axes and reduction_of(accumulator) == "sum" else []
+        self.inside += self.turn(kernel, loop.body, {accumulator.name: entry})
         store = kernel.body[-1]
-        assert isinstance(store, Store)
+        assert is_store(store)
         if not axes or store.value != own:
-            self.after += self.turn(kernel, [store], {own.name: entry})
+            self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
         """The nest of some statements of a kernel, with its accumulator where the total is."""
@@ -364,6 +365,6 @@ class _Parts:
         return replace(kernel, axes=axes, body=localise(body, self.rows))
 
 
-def _accumulator(kernel: Kernel) -> Accumulator:
-    (found,) = (s for s in kernel.body if isinstance(s, Accumulator))
+def _accumulator(kernel: Kernel) -> Set:
+    (found,) = (s for s in kernel.body if is_accumulator(s))
     return found

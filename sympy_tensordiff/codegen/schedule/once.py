@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Ends, If, Let, Loop, Set, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_store, let
 from sympy_tensordiff.codegen.ir.nests import exactly
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Ends, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
@@ -150,7 +150,7 @@ def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
 
     The kernel and None where there is nothing of the kind. ``fresh`` makes names.
     """
-    if not kernel.axes or not all(isinstance(statement, Let | Store) for statement in kernel.body):
+    if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None
     parts = list(scalars(kernel.body))
     functions = {part.function for part in parts if isinstance(part, Operation)}
@@ -162,7 +162,7 @@ def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     if not gathers:
         return kernel, None
     names = {load: fresh(f"{load.array}_row") for load in dict.fromkeys(gathers)}
-    lets = [Let(name, load) for load, name in names.items()]
+    lets = [let(name, load) for load, name in names.items()]
     body = with_values(
         kernel.body, lambda part: Name(names[part]) if isinstance(part, Load) and part in names else part
     )

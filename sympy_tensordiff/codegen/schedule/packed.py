@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.loops import If, Set, Statement, accumulator, add
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, filling
 from sympy_tensordiff.codegen.ir.rename import Renaming, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
@@ -145,7 +145,9 @@ class _Packing:
         end = Affine.variable(distance) + Affine.variable(second)
         places = {first: Affine.variable(second), second: end - found.extent * quotient(end, found.extent)}
         axes = tuple([distance if axis == first else axis for axis in kernel.axes])
-        return Kernel(found.name, axes, Renaming({}, forms=places).body(kernel.body))
+        *body, store = Renaming({}, forms=places).body(kernel.body)
+        assert isinstance(store, Set)
+        return filling(found.name, axes, body, store.value)
 
     def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
         """The array of a product of packed arrays, the product, and the kernel that spreads it."""
@@ -189,11 +191,11 @@ def _spread(step: Contraction, name: str, pairs: Sequence[tuple[int, int, Packed
         there = {place: ahead, other: Affine.variable(axes[place])}
         back = {place: found.extent - ahead, other: Affine.variable(axes[other])}
         choices.append([(near, there), (near.negation(), back)])
-    body: list[Statement] = [Accumulator("entry")]
+    body: list[Statement] = [accumulator("entry")]
     for chosen in product(*choices):
         index = dict(enumerate(map(Affine.variable, axes)))
         for _, places in chosen:
             index |= places
         load = Load(name, tuple(index.values()))
-        body.append(If(tuple([row for row, _ in chosen]), (Add("entry", load),)))
-    return Kernel(step.array, axes, (*body, Store(Name("entry"))))
+        body.append(If(tuple([row for row, _ in chosen]), (add("entry", load),)))
+    return filling(step.array, axes, body, Name("entry"))

@@ -11,10 +11,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.loops import Bound, Ends, If, Let, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import FALSE, INFINITY, double, explicit, real, span, start, with_scalars
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
+from sympy_tensordiff.codegen.ir.nests import FALSE, double, real, span, with_scalars
 from sympy_tensordiff.codegen.ir.rename import Renaming
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
 from sympy_tensordiff.codegen.schedule.scans import Scan
@@ -38,7 +38,7 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
     return Loop(outer, loop.lows, loop.highs, (inner,), size)
 
 
-def sink(row: Loop, plan: RowPlan, target: Load) -> tuple[Statement, ...]:
+def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
     """The loop over the last axis inside of the sums that a plan names (interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
@@ -47,38 +47,38 @@ def sink(row: Loop, plan: RowPlan, target: Load) -> tuple[Statement, ...]:
     found: list[Statement] = []
     for segment in plan.segments:
         if segment.kind == "row":
-            found += explicit(segment.body, target)
+            found += segment.body
         elif segment.kind == "sum":
-            found += _inside(row, plan.planner, segment.body, target)
+            found += _inside(row, plan.planner, segment.body)
         else:
-            found += _along(row, segment.body, target)
+            found += _along(row, segment.body)
     entry = (Affine.variable(row.variable) - row.lows[0].form,)
     return with_scalars(found, {name: Load(name, entry) for name in plan.expanded})
 
 
-def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement], target: Load) -> list[Statement]:
+def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
     """Loops over sums with the loop over the row, from its first to its last bounds, inside of them."""
     found: list[Statement] = []
     leaf: list[Statement] = []
     for statement in body:
         if not planner.varies(statement):
-            found += explicit([statement], target)
+            found.append(statement)
         elif isinstance(statement, Loop | If):
-            found += _along(row, leaf, target)
+            found += _along(row, leaf)
             leaf, inner = [], row
             if isinstance(statement, Loop) and (window := untied(statement, row.variable)) is not None:
                 statement = window.loop
                 lows, highs = (tuple(map(Bound, side)) for side in (window.lows, window.highs))
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
-            found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body, target))))
+            found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body))))
         else:
             leaf.append(statement)
-    return [*found, *_along(row, leaf, target)]
+    return [*found, *_along(row, leaf)]
 
 
-def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement]:
+def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     """Statements for each entry of a row; factors that are the same for all of it come first in their products."""
-    own = {statement.name for statement in body if isinstance(statement, Let)}
+    own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
         for part in subexpressions(value):
@@ -92,12 +92,10 @@ def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement
             return value
         return Operation("mul", tuple(sorted(value.arguments, key=varies)))
 
-    return [replace(row, body=explicit(with_values(body, ordered), target))] if body else []
+    return [replace(row, body=with_values(body, ordered))] if body else []
 
 
-def carry(
-    row: Loop, last: Affine, scan: Scan, target: Load, others: Collection[str], fresh: Fresh
-) -> tuple[Statement, ...]:
+def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
     """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
@@ -114,11 +112,11 @@ def carry(
     else:
         first, moved = lows, Set(Name(end), highs, "max")
         rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1),))
-    begin = [start(carried[acc.name], acc.reduction) for acc in scan.accumulators]
-    new, terms = with_scalars(explicit([rest], target), entries), list[Statement]()
+    begin = [Set(carried[acc.name], acc.value) for acc in scan.accumulators]
+    new, terms = with_scalars([rest], entries), list[Statement]()
     if scan.shift is not None and not scan.conditions and _adds_one(row, last, scan):
         ((name, total),) = carried.items()
-        (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(explicit(loop.body, target))
+        (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(loop.body)
         assert isinstance(add, Set)
         terms.append(replace(row, body=with_scalars([Set(Load(name, axis), add.value)], entries)))
         new = (Set(total, Load(name, axis), "sum"),)
@@ -129,7 +127,7 @@ def carry(
         assert isinstance(shift, Set) and isinstance(shift.target, Name)
         so_far = Name(fresh("shift_so_far"))
         begin.append(Set(so_far, INFINITY))
-        again = _rescale(total, so_far, shift.target, with_scalars(explicit([before], target), entries), fresh)
+        again = _rescale(total, so_far, shift.target, with_scalars([before], entries), fresh)
         body = [shift, *again, Set(so_far, shift.target), *body]
     body += [Set(Load(name, axis), running) for name, running in carried.items()]
     inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body

@@ -13,10 +13,20 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Set,
+    Statement,
+    defines,
+    is_accumulator,
+    is_addition,
+    is_let,
+    is_scatter,
+)
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rename import Renaming
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     dependences,
     forms,
@@ -83,10 +93,10 @@ Time with the window first beside without, of sums over an index that moves, by 
 def windowed(loop: Loop, axis: str) -> Loop:
     """The same loop counted from the start of a short window that moves with an axis, where that has fewer steps.
 
-    >>> from sympy_tensordiff.codegen.ir.loops import Let
+    >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
     >>> i, p, last = Affine.variable("i"), Affine.variable("p"), Bound(Affine.of(99))
-    >>> body = (Let("v", Load("x", (i,))),)
+    >>> body = (let("v", Load("x", (i,))),)
     >>> found = windowed(Loop("i", (Bound(Affine.of(0)), Bound(p - 2)), (last, Bound(p)), body), "p")
     >>> [str(bound.form) for bound in (*found.lows, *found.highs)], str(found.body[0].value.index[0])
     (['0', '-p + 2', '2', '-p + 101'], 'i + p - 2')
@@ -190,7 +200,7 @@ def stays_in_rows(kernel: Kernel) -> bool:
     Then what one entry gets keeps its order with the axis innermost.
     """
     last = Affine.variable(kernel.axes[-1])
-    return all(last in part.index for part in statements(kernel.body) if isinstance(part, AddAt))
+    return all(last in part.index for part in statements(kernel.body) if is_scatter(part))
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
@@ -228,7 +238,7 @@ class RowPlanner:
     def plan_of_scans(self) -> RowPlan | None:
         """A row with scans; None without one. What has one value for a row comes first if a scan may use it."""
         fixed = [s for s in self.kernel.body if not self.varies(s)]
-        same = {s.name: s in fixed for s in self.kernel.body if isinstance(s, Let | Accumulator)}
+        same = {s.name: s in fixed for s in self.kernel.body if defines(s)}
         scans, body = find_scans(self.kernel, same)
         if not scans:
             return None
@@ -241,9 +251,7 @@ class RowPlanner:
     def varies(self, statement: Statement) -> bool:
         """Whether something in ``statement`` depends on the last axis."""
         for part in statements([statement]):
-            if isinstance(part, Let | Add | Accumulator) and self.axis in self.depends[part.name]:
-                return True
-            if not isinstance(part, Let | Add | Accumulator | Loop | If):
+            if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
             if isinstance(part, Loop | If) and self.is_tied(part):
                 return True
@@ -263,9 +271,9 @@ class RowPlanner:
             return False
         varying = [inner for inner in statement.body if self.varies(inner)]
         nested = [inner for inner in varying if isinstance(inner, Loop | If)]
-        if any(isinstance(inner, Accumulator) for inner in varying):
+        if any(map(is_accumulator, varying)):
             return False
-        if nested and any(isinstance(inner, Let) for inner in varying):
+        if nested and any(map(is_let, varying)):
             return False
         return all(self.is_movable(inner) for inner in nested)
 
@@ -295,7 +303,7 @@ class RowPlanner:
             return 1
         total = 0
         for inner in inner_loops([loop]):
-            leaf = [s for s in inner.body if isinstance(s, Let | Add) and self.varies(s)]
+            leaf = [s for s in inner.body if (is_let(s) or is_addition(s)) and self.varies(s)]
             # Unrolled around the row, data would be read again for each entry.
             selected = {name for entry in data_entries(forms(leaf)) for name in entry.atoms()}
             if has_few_steps(inner) and inner.variable not in selected:
@@ -313,9 +321,9 @@ class RowPlanner:
         found: set[str] = set()
         for number, segment in enumerate(segments):
             for part in statements(segment.body):
-                if isinstance(part, Let | Accumulator) and self.axis in self.depends[part.name]:
+                if defines(part) and self.axis in self.depends[part.name]:
                     made.setdefault(part.name, number)
-                if isinstance(part, Add) and made.get(part.name, number) != number:
+                if is_addition(part) and made.get(part.name, number) != number:
                     found.add(part.name)
             for node in scalars(segment.body):
                 if isinstance(node, Name) and made.get(node.name, number) != number:

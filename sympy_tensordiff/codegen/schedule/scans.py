@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_accumulator, is_addition, is_let
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     added,
     declared,
@@ -44,7 +44,7 @@ class Scan:
     ``shift``: what the exponents in the summand have for an entry.
     """
 
-    accumulators: tuple[Accumulator, ...]
+    accumulators: tuple[Set, ...]
     loop: Loop
     conditions: tuple[Row, ...]
     downward: bool
@@ -70,7 +70,7 @@ def _used(body: tuple[Statement, ...], names: set[str]) -> tuple[Statement, ...]
     for statement in reversed(body):
         if isinstance(statement, If):
             found.append(replace(statement, body=_used(statement.body, names)))
-        elif not isinstance(statement, Let) or statement.name in names:
+        elif not is_let(statement) or statement.name in names:
             found.append(statement)
             names |= {node.name for node in scalars([statement]) if isinstance(node, Name)}
     return tuple(reversed(found))
@@ -84,11 +84,11 @@ class _Finder:
         self.declared = declared(kernel.body)
         self.depends = dependences(kernel)
         # The loops, at any depth, that fill an accumulator on their own.
-        self.additions = [s.name for s in statements(kernel.body) if isinstance(s, Add)]
+        self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Row, ...]) -> tuple[Statement, ...]:
         """A block, behind conditions, without its scans."""
-        outer = {s.name: s for s in body if isinstance(s, Accumulator)}
+        outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
         result: list[Statement] = []
         for statement in body:
@@ -101,7 +101,7 @@ class _Finder:
             result.append(statement)
         return tuple(s for s in result if s not in taken)
 
-    def scan(self, loop: Loop, outer: Mapping[str, Accumulator], conditions: tuple[Row, ...]) -> Scan | None:
+    def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Row, ...]) -> Scan | None:
         """The scan that a loop is; None where it is none."""
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
@@ -121,7 +121,7 @@ class _Finder:
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
         """Whether nothing but a loop adds to an accumulator."""
-        here = sum(isinstance(s, Add) and s.name == name for s in statements(loop.body))
+        here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
@@ -134,7 +134,7 @@ class _Finder:
     def rescaled(self, scan: Scan) -> Scan | None:
         """A scan whose summand depends on the entry through terms of an exponent only; None for any other."""
         *lets, add = scan.loop.body
-        if not isinstance(add, Add) or add.reduction != "sum" or not all(isinstance(s, Let) for s in lets):
+        if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
             return None
         value = self.written_out(add.value)
         if value is None:
@@ -158,11 +158,12 @@ class _Finder:
         known |= {name for name, is_same in self.outside.items() if is_same}
         while True:
             names = {node.name for node in subexpressions(value) if isinstance(node, Name)}
-            lets = {name: let for name in names - known if isinstance(let := self.declared.get(name), Let)}
+            lets = {name: self.declared[name] for name in names & self.declared.keys() - known}
+            lets = {name: statement for name, statement in lets.items() if is_let(statement)}
             if not lets:
                 return value if names & self.declared.keys() <= known else None
 
-            def written(part: Scalar, lets: Mapping[str, Let] = lets) -> Scalar:
+            def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)

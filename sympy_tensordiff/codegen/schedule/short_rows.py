@@ -7,11 +7,10 @@ one accumulator for each entry this is read and computed once, and all sums stay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, defines, is_addition
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
@@ -24,16 +23,8 @@ TOGETHER = 8
 """As many sums are added up in one pass at most."""
 
 
-@dataclass(frozen=True)
-class ShortRow:
-    """What runs once for a whole row, and what is stored at its entries then."""
-
-    body: tuple[Statement, ...]
-    stores: tuple[Statement, ...]
-
-
-def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> ShortRow | None:
-    """A kernel with the entries along its last axis together; None where that gains nothing.
+def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
+    """The statements of a kernel for all entries along its last axis; None where that gains nothing.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -43,22 +34,17 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> Sh
     if not extent.is_constant or not 2 <= extent.constant <= TOGETHER or not _gains(planner, extent.constant):
         return None
     own = [
-        part.name
-        for part in statements(kernel.body)
-        if isinstance(part, Let | Accumulator) and planner.axis in planner.depends[part.name]
+        part.name for part in statements(kernel.body) if defines(part) and planner.axis in planner.depends[part.name]
     ]
     entries = [
         Renaming({name: fresh(f"{name}_{number}") for name in own}, forms={planner.axis: Affine({}, number)})
         for number in range(extent.constant)
     ]
-    stores = [entry.statement(kernel.body[-1]) for entry in entries]
-    return ShortRow(rewrite(kernel.body, lambda s, _: _together(s, planner, entries)), tuple(stores))
+    return rewrite(kernel.body, lambda s, _: _together(s, planner, entries))
 
 
 def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """A statement, once for each entry where it varies along the row itself; no stores."""
-    if isinstance(statement, Store):
-        return ()
+    """A statement, once for each entry where it varies along the row itself."""
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)
     return tuple([entry.statement(statement) for entry in entries])
@@ -69,12 +55,12 @@ def _gains(planner: RowPlanner, count: int) -> bool:
     varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
     if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
         return False
-    adds = [part for part in varying if isinstance(part, Add)]
+    adds = [part for part in varying if is_addition(part)]
     if any(part.reduction != "sum" for part in adds):
         return False
     found = [part for part in varying if isinstance(part, Loop) and not has_few_steps(part)]
     long = [loop for loop in found if all(map(has_few_steps, loops(loop.body)))]
-    sums = {part.name for loop in long for part in statements(loop.body) if isinstance(part, Add) and part in adds}
+    sums = {part.name for loop in long for part in statements(loop.body) if is_addition(part) and part in adds}
     if not sums or len(sums) * count > TOGETHER or any(runs_less_often(loop, LONG) for loop in long):
         return False
     return all(_shares(planner, loop) for loop in long)

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Let, Loop, Statement, Store
-from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.loops import Loop, Statement, defines, is_let, let
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, filling
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.verify import with_masks
 from sympy_tensordiff.codegen.ir.walk import (
@@ -29,7 +29,6 @@ from sympy_tensordiff.codegen.ir.walk import (
     with_parts,
     with_values,
 )
-from sympy_tensordiff.integer.affine import Affine
 
 DEPTH = 30
 """How deep the parts are cut."""
@@ -44,7 +43,7 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """The program with a `Let` for each part of a value that nests too deeply or is too long.
+    """The program with a `Set` for each part of a value that nests too deeply or is too long.
 
     Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
     result: what is read there outside of an array is tested.
@@ -83,7 +82,7 @@ class _Splitter:
         return replace(self.own, body=rewrite(self.own.body, self.change))
 
     def change(self, statement: Statement, _: Around) -> list[Statement]:
-        """A statement behind the `Let` statements for parts of its value."""
+        """A statement behind the `Set` statements for parts of its value."""
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
@@ -94,7 +93,7 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """``value`` with its deep and large parts in `Let` statements, which ``before`` receives."""
+        """``value`` with its deep and large parts in `Set` statements, which ``before`` receives."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -122,9 +121,9 @@ class _Splitter:
         return Operation(node.function, arguments)
 
     def named(self, value: Scalar, before: list[Statement]) -> Name:
-        """The name of a new `Let` with this value."""
+        """The name of a new `Set` with this value."""
         name = self.fresh()
-        before.append(Let(name, value))
+        before.append(let(name, value))
         return Name(name)
 
     def fresh(self) -> str:
@@ -184,7 +183,7 @@ class _Pieces:
         self.made: list[str] = []
         self.loads: dict[str, Load] = {}
         self.positions = {id(statement): number for number, statement in enumerate(kernel.body)}
-        self.declared = {s.name: s for s in kernel.body if isinstance(s, Let | Accumulator)}
+        self.declared = {s.name: s for s in kernel.body if defines(s)}
         # What defines each name at top level, and the weight of that with all names it needs that have no array.
         self.definitions: dict[str, list[Statement]] = {}
         self.weights: dict[str, int] = {}
@@ -197,15 +196,15 @@ class _Pieces:
         conditions: set[str] = set()
         last = {name: number for number, statement in enumerate(body) for name in filled(statement)}
         for number, statement in enumerate(body):
-            if isinstance(statement, Let | Accumulator):
+            if defines(statement):
                 self.definitions[statement.name] = [statement]
                 self.weights[statement.name] = 0
             for name in filled(statement):
-                if not isinstance(statement, Let | Accumulator):
+                if not defines(statement):
                     others = [self.declared[other] for other in filled(statement) if other != name]
                     self.definitions[name] += [*others, statement]
                 self.weights[name] += _weight([statement]) + self.below(statement)
-            if isinstance(statement, Let) and _is_condition(statement.value, conditions):
+            if is_let(statement) and _is_condition(statement.value, conditions):
                 conditions.add(statement.name)
                 continue
             for name in filled(statement):
@@ -228,9 +227,9 @@ class _Pieces:
             number += 1
         self.taken.add(array)
         self.made.append(array)
-        body = self.piece(self.definitions[name], Store(Name(name)))
-        self.kernels.append(Kernel(array, self.kernel.axes, body))
-        self.loads[name] = Load(array, tuple(Affine.variable(axis) for axis in self.kernel.axes))
+        kernel = filling(array, self.kernel.axes, (), Name(name))
+        self.kernels.append(replace(kernel, body=self.piece(self.definitions[name], kernel.body[0])))
+        self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
         """The statements with all that define what they use; the names with arrays are read."""

@@ -12,11 +12,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.loops import Accumulator, Add, Bound, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Set,
+    Statement,
+    is_accumulator,
+    is_addition,
+    is_let,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
-from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, filling
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
@@ -104,7 +113,7 @@ class _Stages:
         if not free:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
-        values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
+        values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
         sign = 1 if is_across else -1
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
@@ -125,11 +134,11 @@ class _Stages:
         order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_across else (*shape, count)
         self.whole[name] = array
-        first = Kernel(name, order, (*needed, start, *rewrite([outer], change), Store(Name(start.name))))
-        read = Add(start.name, Load(name, tuple(map(Affine.variable, order))), start.reduction)
+        first = filling(name, order, [*needed, start, *rewrite([outer], change)], Name(start.name))
+        read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         used = {used for statement in body for used in used_names(statement)}
-        return first, replace(kernel, body=tuple([s for s in body if not isinstance(s, Let) or s.name in used]))
+        return first, replace(kernel, body=tuple([s for s in body if not is_let(s) or s.name in used]))
 
     def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
         """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
@@ -149,21 +158,21 @@ class _Stages:
         return name
 
 
-def _start(body: Sequence[Statement], outer: Statement) -> Accumulator | None:
+def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
     """What begins the one reduction that a statement does, and nothing else; None where that has to keep its order."""
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
-    starts = [s for s in body if isinstance(s, Accumulator) and s.name in adds and s.reduction in FREE]
+    starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
     return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
 
 
-def _needed(before: Sequence[Statement], outer: Statement) -> list[Let] | None:
+def _needed(before: Sequence[Statement], outer: Statement) -> list[Set] | None:
     """What is computed for a statement before it; None where that takes other sums."""
-    wanted, found = used_names(outer), list[Let]()
+    wanted, found = used_names(outer), list[Set]()
     for statement in reversed(before):
-        if isinstance(statement, Let) and statement.name in wanted:
+        if is_let(statement) and statement.name in wanted:
             found.insert(0, statement)
             wanted |= used_names(statement)
-    return None if any(isinstance(s, Accumulator) and s.name in wanted for s in before) else found
+    return None if any(is_accumulator(s) and s.name in wanted for s in before) else found
 
 
 def _chain(statement: Statement) -> list[Loop]:
@@ -212,19 +221,18 @@ def _joined(statement: Statement) -> Statement:
     if len(rest) != 3:
         return statement
     start, inner, add = rest
-    if not (isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add)):
+    if not (is_accumulator(start) and isinstance(inner, Loop | If) and is_addition(add)):
         return statement
-    is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in FREE
+    is_sum = add.value == Name(start.name) and add.reduction == reduction_of(start) and add.reduction in FREE
     if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
         return statement
-    other = add.name
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        return (replace(part, name=other) if isinstance(part, Add) and part.name == start.name else part,)
+        return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
 def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """What is computed once for an inner loop, and the other statements."""
-    return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]
+    return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]
