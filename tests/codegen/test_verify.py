@@ -127,6 +127,12 @@ def test_reads_outside(name):
         verify(program)
     if escape.violation:
         verify(replace(program, checks=(Check(escape.violation, "too small"),)))
+        verify(replace(program, checks=(Check(escape.violation, "too small", escape.points),)))
+        # A check refuses a call only where its own points are.
+        k = Affine.variable("k")
+        other = Check(escape.violation, "no such call", (Row("ge", k), Row("ge", -1 - k)))
+        with pytest.raises(VerificationError, match="no check covers it"):
+            verify(replace(program, checks=(other,)))
 
 
 INSIDE = {

@@ -161,7 +161,12 @@ def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], 
 def _is_covered(escape: Escape, program: Program, facts: Rows) -> bool:
     """Whether a check of the program refuses all sizes for which a read leaves its array."""
     known = (*escape.violation, *facts)
-    return any(all(implied(row, known) for row in check.violation) for check in program.checks)
+    return any(
+        all(implied(row, known) for row in check.violation)
+        # It refuses no sizes for which its own points are none.
+        and all(implied(row, (*escape.points, *facts)) for row in check.points)
+        for check in program.checks
+    )
 
 
 def _show(load: Load) -> str:

@@ -19,11 +19,9 @@ from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
+from sympy_tensordiff.codegen.schedule.split import LARGE
 from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
-
-WEIGHT = 150
-"""So many values a thread computes at most for kernels that run together: more of them need too many registers."""
 
 
 def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
@@ -83,7 +81,7 @@ class _Launch:
     def takes(self, step: Kernel) -> bool:
         """Whether a kernel can run in the threads, and gains."""
         box = self.common(step)
-        if isinstance(step, Scatter) or not box or self.weight + _weight(step) > WEIGHT:
+        if isinstance(step, Scatter) or not box or self.weight + _weight(step) > LARGE:
             return False
         loads = [node for node in scalars(step.body) if isinstance(node, Load) and node.array in self.filled]
         own = tuple(map(Affine.variable, step.axes[: len(box)]))

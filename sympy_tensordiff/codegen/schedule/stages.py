@@ -144,6 +144,8 @@ class _Stages:
         """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
         rest = times(*inner)
         enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
+        if any(parts.is_constant and parts.constant < 2 for parts in enough):
+            return None
         most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
         if most.is_constant:
             return most if most.constant > 1 else None
