@@ -27,7 +27,7 @@ from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
-from sympy_tensordiff.integer.values import at_extreme
+from sympy_tensordiff.integer.values import at_extreme, hardest
 from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST_CONDITIONS = 64
@@ -309,14 +309,11 @@ class _Check:
 
         None where there are no single ones, or the loops do not take them for every size.
         """
-        form, found = inside.form, dict[int, Affine]()
-        for v in bound:
-            ends = limits_of(v, around)[form.coefficient(v) < 0] if form.coefficient(v) else []
-            if len(ends) == 1:
-                found = {u: value.substitute({v: ends[0]}) for u, value in found.items()} | {v: ends[0]}
-                form = form.substitute({v: ends[0]})
+        found = hardest(inside, bound, around)
         known = substitute_all(around, found)
-        there = form.atoms().isdisjoint(bound) and self.always(known, [v for v in bound if v not in found])
+        there = inside.substitute(found).form.atoms().isdisjoint(bound) and self.always(
+            known, [v for v in bound if v not in found]
+        )
         return found if there else None
 
     def mended(
