@@ -14,6 +14,7 @@ from sympy import Expr, KroneckerDelta, Mul, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.base import argument, arguments
 from sympy_tensordiff.symbolic.operations import (
     Read,
     Shape,
@@ -114,10 +115,7 @@ class EinsumProduct(TensorOperation):
         """The labels of the result."""
         return self._parsed.output
 
-    @property
-    def operands(self) -> tuple[Any, ...]:
-        """The operands."""
-        return tuple(self.args[1:])
+    operands: tuple[Any, ...] = arguments(1, "The operands.")
 
     @property
     def label_extents(self) -> dict[str, Any]:
@@ -229,15 +227,8 @@ class FilledTensor(TensorOperation):
     def index_parts(self) -> tuple[Expr, ...]:
         return tuple(self.args[1].args)
 
-    @property
-    def value(self) -> Expr:
-        """The value of all entries."""
-        return self.args[0]
-
-    @property
-    def extents(self) -> Tuple:
-        """The shape as an argument."""
-        return self.args[1]
+    value: Expr = argument(0, "The value of all entries.")
+    extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
         """The value."""
