@@ -18,9 +18,8 @@ from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.signatures import Scalar
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in
 
 

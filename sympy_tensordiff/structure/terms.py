@@ -20,9 +20,8 @@ from sympy.logic.boolalg import Boolean
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, in_full
 
 MOST_PATHS = 2_000
 """More terms than this are refused: sums nested so deeply have a derivative that is no sparse sum."""
