@@ -70,7 +70,7 @@ class Around(NamedTuple):
         """What is around within further loops."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def behind(self, rows: Sequence[Row]) -> Around:
+    def under(self, rows: Sequence[Row]) -> Around:
         """What is around behind further conditions."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -197,7 +197,7 @@ class Accesses:
                 waiting += [(term, rows) for term in reversed(case.args)]
             else:
                 yield from self.tested(rows, around)
-                yield case, around.behind([row for row in rows if row not in tests])
+                yield case, around.under([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
         """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
@@ -208,7 +208,7 @@ class Accesses:
                 known = (*self.facts, *around.rows, *plain)
                 sure = [o for o in others if all(implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])
-                place = around.behind(sure)._replace(beside=beside)
+                place = around.under(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def data(self, forms: Sequence[Affine], around: Around) -> Iterator[Access]:

@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.simplify.products import Product, Uses, behind, build, product_of, rewritten, weight
+from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
@@ -133,7 +133,7 @@ def _may_share(node: Node) -> bool:
     """Whether two terms have an operand in common: a quick look, before they are taken apart."""
     known: set[Node] = set()
     for term in node.args:
-        product = behind(term)
+        product = operand_of_view(term)
         if product.op in ("ein", "mul") or product is not term:
             args = product.args if product.op in ("ein", "mul") else (product,)
             operands = {_base(operand) for arg in args for operand in (arg, *_scalars_of(arg))}

@@ -35,7 +35,7 @@ from sympy_tensordiff.symbolic.subscripts import (
     written_out,
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, namesakes, places, same_extent
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, namesakes, same_extent
 
 
 class EinsumProduct(TensorOperation):
@@ -134,7 +134,7 @@ class EinsumProduct(TensorOperation):
         extents = self.label_extents
         summed = [label for label in extents if label not in output]
         lengths = [extents[label] for label in summed]
-        own = places(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)
+        own = entry_indices(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)
         at = {**dict(zip(output, indices, strict=True)), **dict(zip(summed, own, strict=True))}
         varying = varying_in(at.values())
         scalars = [operand for operand, labels in zip(self.operands, inputs, strict=True) if not labels]

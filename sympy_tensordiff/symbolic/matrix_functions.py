@@ -14,7 +14,7 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, same_extent
 
 _SECTIONS = """
 Parameters
@@ -223,7 +223,7 @@ class TensorLogSumExp(TensorOperation):
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
         """The logarithm of the sum of exponentials, which may overflow where this node does not."""
         lengths = [self.tensor.shape[axis] for axis in self.axes]
-        own = places(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
+        own = entry_indices(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
         rest, summed = iter(indices), iter(own)
         at = [next(summed) if axis in self.axes else next(rest) for axis in range(self.tensor.rank)]
         body = exp(read(self.tensor, at, varying_in(at)))
