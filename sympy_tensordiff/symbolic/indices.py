@@ -35,6 +35,8 @@ from sympy import (
     Mul,
     Ne,
     Pow,
+    StrictGreaterThan,
+    StrictLessThan,
     Subs,
     Symbol,
     Wild,
@@ -51,7 +53,7 @@ from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
 from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
@@ -126,6 +128,19 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     if not atoms:
         return form
     return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
+
+
+def relation_row(relation: Any, difference: Affine) -> Row:
+    """The row of an equation or inequality of integers, given the form of its left side minus the right one.
+
+    >>> i = indices("i")
+    >>> relation_row(i < 3, to_affine(i - 3, str))
+    -i + 2 >= 0
+    """
+    if isinstance(relation, Eq):
+        return Row("eq", difference)
+    form = difference if relation.gts is relation.lhs else -difference
+    return Row("ge", form - 1 if isinstance(relation, StrictGreaterThan | StrictLessThan) else form)
 
 
 def is_data(expr: Any) -> bool:

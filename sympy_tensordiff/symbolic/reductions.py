@@ -22,7 +22,7 @@ from sympy_tensordiff.symbolic.rearrangements import ravel
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate
 
 OVER_AXES = """
 Parameters
@@ -281,7 +281,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        own = places(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
+        own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
