@@ -145,8 +145,9 @@ class Runs:
         if sum(array.nbytes for array in arrays) > MOST:
             self._kept = None
             return self.run
-        if self._kept is None or not self._kept.fits(arrays):
+        kept = self._kept  # another thread may put that for other shapes in its place
+        if kept is None or not kept.fits(arrays):
             if self._tables is not None:
                 self._tables(*values, *arrays)
-            self._kept = Kept(self.run_in, arrays, self._tables)
-        return self._kept
+            kept = self._kept = Kept(self.run_in, arrays, self._tables)
+        return kept
