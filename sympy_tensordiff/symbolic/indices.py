@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import lcm, prod
+from operator import index
 from typing import Any
 
 from sympy import (
@@ -181,6 +182,16 @@ def as_expr(value: object, what: str) -> Any:
         raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (Derivative, Subs)) for part in parts) else expr
+
+
+def as_int(value: Any, what: str) -> int:
+    """A number of places or of an axis, which is no expression."""
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise ArgumentTypeError(f"{what} must be an int, not {value!r}")
 
 
 def may_be_real(symbol: Any) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
-from typing import Any, SupportsIndex
+from typing import Any
 
 from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.base import argument
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -231,6 +230,11 @@ class TensorLogSumExp(TensorOperation):
         return log(IndexedSum(body, *limits) if limits else body)
 
 
+def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
+    """One axis of a tensor as the user counts it, as a number from 0 on."""
+    return checked_axes((axis,), tensor, owner)[0]
+
+
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
     """Axes of a tensor as the user counts them, as numbers from 0 on; None means all."""
     rank = len(shape_of(tensor))
@@ -238,9 +242,7 @@ def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
         return tuple(range(rank))
     numbers = []
     for axis in axes if isinstance(axes, (tuple, list, Tuple)) else (axes,):
-        if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-            raise ArgumentTypeError(f"{owner}: an axis must be an int, not {axis!r}")
-        number = index(axis)
+        number = as_int(axis, f"{owner}: an axis")
         if not -rank <= number < rank:
             raise ShapeError(f"{owner}: {tensor} of shape {shape_of(tensor)} has no axis {number}")
         numbers.append(number % rank)

@@ -145,8 +145,9 @@ class Runs:
         if sum(array.nbytes for array in arrays) > MOST:
             self._workspace = None
             return self.run
-        if self._workspace is None or not self._workspace.fits(arrays):
+        workspace = self._workspace  # another thread may put that for other shapes in its place
+        if workspace is None or not workspace.fits(arrays):
             if self._tables is not None:
                 self._tables(*values, *arrays)
-            self._workspace = Workspace(self.run_in, arrays, self._tables)
-        return self._workspace
+            workspace = self._workspace = Workspace(self.run_in, arrays, self._tables)
+        return workspace
