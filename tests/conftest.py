@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from simulated_threads import one_after_another
 
+from sympy_tensordiff.codegen.schedule import fusion
+from sympy_tensordiff.errors import VerificationError
+
 ROOT = Path(__file__).parent.parent
 
 collect_ignore = ["typed_usage.py"]  # type checkers read it
@@ -78,6 +81,19 @@ def _cache(tmp_path_factory):
     os.environ.pop("SYMPY_TENSORDIFF_CACHE")
     if before is not None:
         os.environ["SYMPY_TENSORDIFF_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def proved_schedules() -> Iterator[Callable[..., Any]]:
+    """Schedules that are not proved to stay inside of arrays are errors, where users get plain loops."""
+
+    def refuse(step: object, site: object, error: VerificationError) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        plain = fusion.in_plain_loops
+        patch.setattr(fusion, "in_plain_loops", refuse)
+        yield plain
 
 
 Elsewhere = Callable[..., Any]

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, filling
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, Name, Number, Operation
-from sympy_tensordiff.codegen.schedule import cpu
+from sympy_tensordiff.codegen.schedule import cpu, fusion
 from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
@@ -356,3 +356,19 @@ def test_plans_name_the_rules():
         (rule,) = [rule for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE) if rule.name == name]
         assert f"\n     {name}: {rule.reason}" in plan, plan
     assert "\n     " not in td.lambdify([v], RULES["split"], "numpy").plan
+
+
+def test_plain_loops_where_a_schedule_is_not_proved(monkeypatch, proved_schedules):
+    """A rule of blocks, the last one of which is as long as the others."""
+    rule = cpu.Rule("blocks", "", lambda loop, site, _: (uncut(split(loop, 64, site.fresh("first"))),))
+    monkeypatch.setattr(cpu, "LOOPS", (rule,))
+    x, k = td.TensorSymbol("x", 100), td.indices("k")
+    value = td.TensorComprehension(2 * x[k] + 1, (k, 100))
+    with pytest.raises(VerificationError, match="the nest of result: axis 0 of x needs"):
+        td.generate_code([x], value)
+    monkeypatch.setattr(fusion, "in_plain_loops", proved_schedules)
+    function = td.lambdify([x], value)
+    assert function.plan.endswith(f"\n     {cpu.PLAIN.name}: {cpu.PLAIN.reason}")
+    assert "for k in range(result.shape[0]):" in function.source
+    given = np.arange(100.0)
+    np.testing.assert_allclose(function(given), 2 * given + 1)

@@ -56,8 +56,8 @@ class Site:
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``entries`` take the place of accumulators. ``fired`` gets the rules that have applied, ``ends`` the names of
-    where loops stopped that go on for the next entry, most of them by one step.
+    ``is_plain``: no rule applies. ``entries`` take the place of accumulators. ``fired`` gets the rules that apply,
+    ``ends`` the names of where loops stopped that go on for the next entry, most of them by one step.
     """
 
     prover: Prover
@@ -66,6 +66,7 @@ class Site:
     outer: tuple[str, ...] = ()
     block: tuple[str, str] | None = None
     is_within: bool = False
+    is_plain: bool = False
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
     fired: dict[Rule, None] = field(default_factory=dict)
     ends: set[str] = field(default_factory=set)
@@ -115,7 +116,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
     """The first rule of a recipe that applies, and what it makes."""
-    for rule in recipe:
+    for rule in () if site.is_plain else recipe:
         if (found := rule.do(*args)) is not None:
             site.fired[rule] = None
             return rule, found
@@ -277,6 +278,8 @@ def _is_dear(body: Sequence[Statement]) -> bool:
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
+
+PLAIN = Rule("plain loops", "another schedule is not proved to stay inside of arrays", lambda *_: None)
 
 ROWS = (
     Rule("sink", "the last axis runs inside of sums", lambda k, p, s: _rows(k, sums_plan(k, p.prover), s, p)),

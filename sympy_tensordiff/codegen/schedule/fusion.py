@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
-from sympy_tensordiff.codegen.schedule.cpu import Nest, Site, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
@@ -288,7 +288,20 @@ def nest_of(step: Kernel | Fused, site: Site) -> Nest:
     used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
     known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
     NestLaws(known, filled_arrays(step), site.block, totals).check((*nest.arrays, *nest.body))
-    check_bounds((*nest.arrays, *nest.body), step, site.prover, site.block)
+    try:
+        check_bounds((*nest.arrays, *nest.body), step, site.prover, site.block)
+    except VerificationError as error:
+        return in_plain_loops(step, site, error)
+    return nest
+
+
+def in_plain_loops(step: Kernel | Fused, site: Site, error: VerificationError) -> Nest:
+    """The nest of a step without the rules of its schedule, which is not proved to stay inside of arrays."""
+    if site.is_plain:
+        raise error
+    nest = nest_of(step, replace(site, is_plain=True, fired={}, ends=set()))
+    site.fired.clear()
+    site.fired[PLAIN] = None
     return nest
 
 

@@ -108,10 +108,10 @@ def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: F
     here, lows, highs = Affine.variable(end), Ends(loop.lows), Ends((), loop.highs)
     if scan.downward:
         first, moved = highs, Set(Name(end), lows, "min")
-        rest, before = replace(loop, highs=(Bound(here - 1),)), replace(loop, lows=(Bound(here),))
+        rest, before = replace(loop, highs=(Bound(here - 1),)), replace(loop, lows=(Bound(here), *loop.lows))
     else:
         first, moved = lows, Set(Name(end), highs, "max")
-        rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1),))
+        rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1), *loop.highs))
     begin = [Set(carried[acc.name], acc.value) for acc in scan.accumulators]
     new, terms = with_scalars([rest], entries), list[Statement]()
     if scan.shift is not None and not scan.conditions and _adds_one(row, last, scan):
