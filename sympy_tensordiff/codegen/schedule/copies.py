@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.loops import is_store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, uses, with_values
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, uses, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 Factor: TypeAlias = "int | Fraction | float"
@@ -19,25 +19,26 @@ Factor: TypeAlias = "int | Fraction | float"
 
 def without_copies(program: Program) -> Program:
     """The program in which no kernel does nothing but move a product's axes and multiply with a number."""
-    shapes = array_shapes(program)
-    written = Counter(step.array for step in program.kernels)
-    readers = Counter(name for step in program.kernels for name in uses(step).arrays)
+    flow = Dataflow(program)
     products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, Contraction)}
-    temporaries = {array.name for array in program.temporaries}
     steps = list(program.kernels)
     gone: dict[str, Kernel] = {}
     for step in program.kernels:
         found = copied(step)
-        if found is None or found[1].array not in products or found[1].array not in temporaries:
+        if found is None or found[1].array not in products or found[1].array not in flow.temporaries:
             continue
         assert isinstance(step, Kernel)
         factor, load = found
         index = [form.terms[0][0] for form in load.index]
-        if written[step.array] > 1 or readers[load.array] > 1 or sorted(index) != sorted(step.axes):
+        if (
+            len(flow.writers[step.array]) > 1
+            or flow.reader(load.array) is not step
+            or sorted(index) != sorted(step.axes)
+        ):
             continue
         if any(
-            shapes[load.array][index.index(axis)] != extent
-            for axis, extent in zip(step.axes, shapes[step.array], strict=True)
+            flow.shapes[load.array][index.index(axis)] != extent
+            for axis, extent in zip(step.axes, flow.shapes[step.array], strict=True)
         ):
             continue
         product = steps[products[load.array]]
@@ -120,9 +121,7 @@ def without_aliases(program: Program) -> Program:
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """
-    shapes = array_shapes(program)
-    written = Counter(step.array for step in program.kernels)
-    temporaries = {array.name for array in program.temporaries}
+    flow = Dataflow(program)
     others = {
         name
         for step in program.kernels
@@ -132,8 +131,8 @@ def without_aliases(program: Program) -> Program:
     aliases: dict[str, tuple[str, int]] = {}
     steps: list[Step] = []
     for step in program.kernels:
-        found = _copied(step) if step.array in temporaries - others and written[step.array] == 1 else None
-        if found is not None and written[found[0]] <= 1 and shapes[found[0]] == shapes[step.array]:
+        found = _copied(step) if flow.writer(step.array) is step and step.array not in others else None
+        if found and len(flow.writers[found[0]]) <= 1 and flow.shapes[found[0]] == flow.shapes[step.array]:
             name, sign = found
             first, before = aliases.get(name, (name, 1))
             aliases[step.array] = first, sign * before

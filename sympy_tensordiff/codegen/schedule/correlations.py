@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addition, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
@@ -19,7 +20,7 @@ from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation
-from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, uses
+from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import ranges
 from sympy_tensordiff.integer.smith import solve
@@ -54,15 +55,7 @@ def with_correlations(program: Program) -> Program:
 class _Finder:
     def __init__(self, program: Program) -> None:
         self.prover = Prover(program)
-        self.temporaries = {array.name for array in program.temporaries}
-        self.places = {id(step): place for place, step in enumerate(program.kernels)}
-        self.writers: dict[str, list[Step]] = {}
-        self.readers: dict[str, list[Step]] = {}
-        for step in program.kernels:
-            for name in filled_arrays(step):
-                self.writers.setdefault(name, []).append(step)
-            for name in uses(step).arrays:
-                self.readers.setdefault(name, []).append(step)
+        self.flow = Dataflow(program)
         self.taken = all_names(program)
 
     def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
@@ -96,7 +89,7 @@ class _Finder:
             return None
         if tiling(found, self.prover.shapes) is None:
             return None
-        kept = [self.prover.shapes[part.array] for part in gone if part.array in self.temporaries]
+        kept = [self.prover.shapes[part.array] for part in gone if part.array in self.flow.temporaries]
         if not spares_copies(found, kept):
             return None
         check_correlation(found, self.prover)
@@ -107,29 +100,23 @@ class _Finder:
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
-        writers = self.writers.get(store.value.array, [])
-        is_complete = all(self.places[id(w)] < self.places[id(kernel)] for w in writers)
-        return (kernel, store.value) if is_complete else None
+        return (kernel, store.value) if self.flow.is_complete(store.value.array, kernel) else None
 
     def only(self, array: str, by: Step) -> Kernel | None:
         """The kernel that fills a temporary which nothing but one step reads."""
-        writers, readers = self.writers.get(array, []), self.readers.get(array, [])
-        if array not in self.temporaries or len(writers) != 1 or len(readers) != 1 or readers[0] is not by:
-            return None
-        return writers[0] if type(writers[0]) is Kernel else None
+        writer = self.flow.writer(array)
+        return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
     def windows(
         self, step: Contraction, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
         """Where a kernel that sums windows of a product has its sums, that kernel, and others that go with it."""
-        readers = self.readers.get(step.array, [])
-        if step.array not in self.temporaries or len(readers) != 1 or len(self.writers[step.array]) != 1:
+        kernel = self.flow.reader(step.array)
+        if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
             return None
-        kernel = readers[0]
-        found = _window_sum(kernel) if isinstance(kernel, Kernel) else None
-        if found is None or not self.is_earlier(step):
+        found = _window_sum(kernel)
+        if found is None or not all(self.flow.is_complete(name, step) for name in self.flow.reads(step)):
             return None
-        assert isinstance(kernel, Kernel)
         load, loops, index = found
         fills = self.zeros(kernel) if isinstance(kernel, Scatter) else []
         values = _solved(load, output.index, [*kernel.axes, *(loop.variable for loop in loops)])
@@ -146,17 +133,11 @@ class _Finder:
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
         """What fills an array with the zeros to which a scatter adds, where nothing else does; else None."""
-        writers = self.writers[scatter.array]
+        writers = self.flow.writers[scatter.array]
         first = writers[0]
         is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)
-        readers = self.readers.get(scatter.array, [])
-        is_next = all(self.places[id(reader)] > self.places[id(scatter)] for reader in readers)
+        is_next = all(self.flow.is_before(scatter, reader) for reader in self.flow.readers[scatter.array])
         return [first] if is_zero and len(writers) == 2 and scatter.exclusive and is_next else None
-
-    def is_earlier(self, step: Contraction) -> bool:
-        """Whether all that a product reads is complete where it runs."""
-        writers = [w for name in uses(step).arrays for w in self.writers.get(name, [])]
-        return all(self.places[id(w)] < self.places[id(step)] for w in writers)
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
@@ -93,10 +94,7 @@ class _Fusion:
         self.program = program
         self.prover = prover
         self.shapes = prover.shapes
-        self.temporaries = {array.name for array in program.temporaries}
-        self.reads = {id(step): frozenset(uses(step).arrays) for step in program.kernels}
-        self.readers = Counter(name for read in self.reads.values() for name in read)
-        self.writers = Counter(step.array for step in program.kernels)
+        self.flow = Dataflow(program)
         self.taken = outer_names(program)
 
     def steps(self) -> list[Step]:
@@ -130,11 +128,11 @@ class _Fusion:
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
-            if late and type(step) is Kernel and self.readers[step.array] == self.writers[step.array] == 1:
-                n = next((n for n, other in enumerate(late) if step.array in self.reads[id(other)]), 0)
-                reader, shape = late[n], self.shapes[step.array]
-                if type(reader) is Kernel and shape and shape[:1] == self.shapes[reader.array][:1]:
-                    place = n if _at(reader, {step.array}, reader.axes[0]) else 0
+            reader, shape = self.flow.reader(step.array), self.shapes[step.array]
+            if type(step) is Kernel and type(reader) is Kernel and len(self.flow.writers[step.array]) == 1:
+                is_row = bool(shape) and shape[:1] == self.shapes[reader.array][:1]
+                if is_row and _at(reader, {step.array}, reader.axes[0]):
+                    place = next((n for n, other in enumerate(late) if other is reader), 0)
             late.insert(place, step)
         return late
 
@@ -156,14 +154,14 @@ class _Fusion:
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
         """The kernels left out so far that only ``step`` reads, and that could run in the loop of a group."""
-        wanted = self.reads[id(step)] & group.others if self.reads[id(step)] & group.filled else frozenset()
+        wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
             other
             for other in left
-            if type(other) is Kernel and other.array in wanted & self.temporaries and self.readers[other.array] == 1
-            if self.writers[other.array] == 1 and self.is_row(other, group)
-            if self.reads[id(other)].isdisjoint(group.others | group.totals)
-            if _at(other, self.reads[id(other)] & group.filled, other.axes[0])
+            if type(other) is Kernel and other.array in wanted and self.flow.writer(other.array) is other
+            if self.flow.reader(other.array) and self.is_row(other, group)
+            if self.flow.reads(other).isdisjoint(group.others | group.totals)
+            if _at(other, self.flow.reads(other) & group.filled, other.axes[0])
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
@@ -175,7 +173,7 @@ class _Fusion:
         """Whether a kernel, with the ``producers`` of what it alone reads, can join the loop of a group, and gains."""
         if isinstance(step, Scatter | Table):
             return False
-        read = self.reads[id(step)]
+        read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
         weight = sum(1 for kernel in (*producers, step) for _ in scalars(kernel.body))
         if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
@@ -194,18 +192,18 @@ class _Fusion:
         if sum(map(is_accumulator, kernel.body)) > 1 or (kernel.axes and any(loops(loop.body))):
             return False
         if all(is_short(extent, FEW) for extent in self.shapes[kernel.array]):
-            common = common | (self.reads[id(kernel)] & group.read)
+            common = common | (self.flow.reads(kernel) & group.read)
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
     def add(self, kernel: Kernel, group: _Group) -> None:
         """Let a kernel take part."""
         group.weight += sum(1 for _ in scalars(kernel.body))
-        own = self.reads[id(kernel)] & group.filled
+        own = self.flow.reads(kernel) & group.filled
         if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
         group.kernels.append(kernel)
         group.filled.add(kernel.array)
-        group.read |= self.reads[id(kernel)]
+        group.read |= self.flow.reads(kernel)
 
     # ------------------------------------------------------------------------ the common loop
 
@@ -223,12 +221,11 @@ class _Fusion:
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
         """The temporaries of which one row is enough, without their first axes."""
-        inside = Counter(name for kernel in group.kernels for name in self.reads[id(kernel)])
+        inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
             Array(name, self.shapes[name][1:])
             for name in (kernel.array for kernel in group.kernels)
-            if name in self.temporaries and name not in group.totals
-            if inside[name] == self.readers[name] and self.writers[name] == 1
+            if name not in group.totals and self.flow.writer(name) and inside[name] == len(self.flow.readers[name])
         )
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.loops import If, Set, Statement, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, filling
 from sympy_tensordiff.codegen.ir.rename import Renaming, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
-from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, uses
+from sympy_tensordiff.codegen.ir.walk import all_names
 from sympy_tensordiff.codegen.lower.costs import Hints, is_worth_packing
 from sympy_tensordiff.codegen.lower.storage import Entry
 from sympy_tensordiff.graph.nodes import Graph
@@ -67,23 +68,18 @@ class _Packing:
         self.graph = graph
         self.entries = entries
         self.hints = hints
-        self.shapes = array_shapes(program)
+        self.flow = Dataflow(program)
+        self.shapes = self.flow.shapes
         self.taken = all_names(program)
-        self.readers: dict[str, list[Step]] = {}
-        for step in program.kernels:
-            for name in uses(step).arrays:
-                self.readers.setdefault(name, []).append(step)
         self.packed: dict[str, Packed] = {}
-        writers = Counter(step.array for step in program.kernels)
-        temporaries = {array.name for array in program.temporaries}
         for step in program.kernels:
-            if isinstance(step, Kernel) and step.array in temporaries and writers[step.array] == 1:
+            if isinstance(step, Kernel) and self.flow.writer(step.array):
                 self.consider(step)
 
     def consider(self, kernel: Kernel) -> None:
         """Pack an array if all that reads it are products of matrices, and these become smaller by enough."""
         name = kernel.array
-        readers = self.readers.get(name, [])
+        readers = self.flow.readers[name]
         if not readers or not all(isinstance(step, Contraction) for step in readers):
             return
         for axes in exchangeable_axes(self.graph, self.entries[name]) if name in self.entries else ():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.laws import is_same_in_all_calls
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
-from sympy_tensordiff.codegen.ir.walk import array_shapes
 
 
 def with_tables(program: Program) -> Program:
@@ -15,13 +14,11 @@ def with_tables(program: Program) -> Program:
 
     Law: a table reads nothing but tables.
     """
-    shapes = array_shapes(program)
-    written = Counter(step.array for step in program.kernels)
-    own = {array.name for array in program.temporaries if written[array.name] == 1}
+    flow = Dataflow(program)
     tables: set[str] = set()
     steps: list[Step] = []
     for step in program.kernels:
-        if type(step) is Kernel and step.array in own and is_same_in_all_calls(step, shapes, tables):
+        if type(step) is Kernel and flow.writer(step.array) and is_same_in_all_calls(step, flow.shapes, tables):
             step = Table(step.array, step.axes, step.body)
             tables.add(step.array)
         steps.append(step)
