@@ -32,10 +32,9 @@ from sympy_tensordiff.codegen.run.signature import (
     read_arguments,
 )
 from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_copies, without_unread
-from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
-from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -150,7 +149,7 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 def _row_temporaries(program: Program) -> set[str]:
     """The temporaries of which one row is enough where kernels run together."""
-    program = in_reading_order(with_correlations(program))
+    program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
 

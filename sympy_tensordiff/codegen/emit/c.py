@@ -12,17 +12,14 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
 from sympy_tensordiff.codegen.emit.c_library import helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
-from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText, is_product
+from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
-from sympy_tensordiff.codegen.ir.steps import calls_in_loops
-from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
-from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -72,11 +69,8 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 def _file(program: Program, options: COptions) -> _File:
-    """The file of a program, whose products of matrices are such, other calls for sums loops."""
-    program = with_correlations(program)
-    pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
-    program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
-    program = in_reading_order(split_large(split_deep(program)))
+    """The file of a program."""
+    program = prepared(program, "c")
     prover = Prover(program)
     return _File(fuse(program, prover), prover, options)
 

@@ -248,14 +248,6 @@ class CallPrinter:
 # are summed over; over others there are loops. Blocks of both operands are copied in the order of their use.
 
 
-def is_product(step: object) -> bool:
-    """Whether a step is a product of matrices with rows, columns and terms; others are loops."""
-    if isinstance(step, Contraction):
-        left, right, out = set(step.left.labels), set(step.right.labels), set(step.output)
-        return bool(left & out - right and right & out - left and left & right - out)
-    return isinstance(step, Correlation)
-
-
 class ProductPrinter:
     """The body of the function of a product."""
 

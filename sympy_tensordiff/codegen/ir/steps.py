@@ -224,6 +224,20 @@ def calls_in_loops(program: Program) -> Program:
     return replace(program, kernels=tuple(steps))
 
 
+def others_in_loops(program: Program) -> Program:
+    """The program with kernels in the place of contractions that are no product with rows, columns and terms."""
+    pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
+    return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
+
+
+def is_product(step: Step) -> bool:
+    """Whether a step is a product of matrices with rows, columns and terms."""
+    if not isinstance(step, Contraction):
+        return isinstance(step, Correlation)
+    left, right, out = set(step.left.labels), set(step.right.labels), set(step.output)
+    return bool(left & out - right and right & out - left and left & right - out)
+
+
 def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
     known = extents(step, shapes)
     summed = [label for label in sorted(known) if label not in step.output]

@@ -34,10 +34,8 @@ from sympy_tensordiff.codegen.run.threads import (
     large_steps,
     large_work,
 )
-from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.fusion import fuse
-from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotPositiveDefiniteError, SingularMatrixError
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -66,10 +64,7 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    if backend != "numba":
-        return split_large(split_deep(program))
-    # To NumPy and CUDA, the order of axes in memory matters little.
-    return in_reading_order(split_large(split_deep(with_correlations(program))))
+    return prepared(program, backend)
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:

@@ -17,18 +17,16 @@ from sympy_tensordiff.codegen.ir.steps import (
 )
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
-from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.cpu import Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.launches import describe_device
-from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
 
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
-    if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-        program = in_reading_order(with_correlations(program))
+    program = prepared(program, backend, splits=False)
     lines = ["arguments:"]
     lines += [
         f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments

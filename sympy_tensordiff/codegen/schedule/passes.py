@@ -1,0 +1,32 @@
+"""What each backend does with a program before it prints it: an ordered list of passes, each a function of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from sympy_tensordiff.codegen.ir.programs import Program
+from sympy_tensordiff.codegen.ir.steps import others_in_loops
+from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
+
+Pass: TypeAlias = Callable[[Program], Program]
+
+# To NumPy and CUDA, the order of axes in memory matters little.
+PASSES: Mapping[str, tuple[Pass, ...]] = {
+    "numpy": (split_deep, split_large),
+    "cuda": (split_deep, split_large),
+    "numba": (with_correlations, split_deep, split_large, in_reading_order),
+    "c": (others_in_loops, with_correlations, split_deep, split_large, in_reading_order),
+}
+
+SPLITS = frozenset({split_deep, split_large})
+"""Passes for the sake of compilers, which a plan does not show."""
+
+
+def prepared(program: Program, backend: str, splits: bool = True) -> Program:
+    """The program after the passes of a backend, with or without ``splits``."""
+    for one in PASSES[backend]:
+        program = one(program) if splits or one not in SPLITS else program
+    return program
