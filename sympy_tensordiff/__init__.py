@@ -102,7 +102,6 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorC
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
-from sympy_tensordiff.symbolic.named import NamedTensor as NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.rearrangements import flip as flip
 from sympy_tensordiff.symbolic.rearrangements import moveaxis as moveaxis
@@ -130,6 +129,7 @@ from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedProduct as IndexedProduct
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum
+from sympy_tensordiff.symbolic.tensors import NamedTensor as NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol

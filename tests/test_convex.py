@@ -114,7 +114,7 @@ require_values = conditions.require_values
 # What is exchanged for what is wrong, and a function that is certified then, with its variables and domain.
 MUTANTS = {
     "the exchange need not keep the summand": (
-        *(quadratic, "_kept", lambda factors, swap: True),
+        *(quadratic, "_is_invariant", lambda factors, swap: True),
         *(td.dot(A.T @ x, B.T @ x), x, {}),
     ),
     "a sum over no point is positive": (

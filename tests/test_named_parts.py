@@ -13,7 +13,7 @@ from test_cases import ALL, small
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.named import in_full
+from sympy_tensordiff.symbolic.tensors import in_full
 from sympy_tensordiff.symbolic.traversal import named_in
 
 i, j, k, n, m, d = td.indices("i j k n m d")

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import defined_at_zero, expanded, in_terms, repeated_calls, without_twins
-from sympy_tensordiff.codegen.lower.ties import with_kept_values
+from sympy_tensordiff.codegen.lower.ties import with_compared_values
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
     check_complete,
@@ -133,7 +133,7 @@ def build_program(
     )
     of_rows: set[str] = set()
     program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if of_rows - _kept_by_rows(program) and _whole_tables(other := assembled()) < _whole_tables(program):
+    if of_rows - _row_temporaries(program) and _whole_tables(other := assembled()) < _whole_tables(program):
         program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
@@ -148,7 +148,7 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
 
 
-def _kept_by_rows(program: Program) -> set[str]:
+def _row_temporaries(program: Program) -> set[str]:
     """The temporaries of which one row is enough where kernels run together."""
     program = in_reading_order(with_correlations(program))
     steps = fuse(program, Prover(program)).kernels
@@ -157,7 +157,7 @@ def _kept_by_rows(program: Program) -> set[str]:
 
 def _whole_tables(program: Program) -> int:
     """How many temporaries with several axes are more than one row where kernels run together."""
-    rows = _kept_by_rows(program)
+    rows = _row_temporaries(program)
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
@@ -248,7 +248,7 @@ def assemble(
         lowering = Lowering(graph, names, arrays, known, True, reserved=[*own, *results], hints=expected)
         program = replace(program, structure=f"({SINGLE * len(search)})", copies=True)
     else:
-        definitions = with_kept_values(graph, lowering, definitions)
+        definitions = with_compared_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
     lowering.shares_rows, lowering.trapezoids = of_rows is not None, trapezoids
     lowering.tables = tables and temporaries and not search

@@ -16,6 +16,7 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, Tensor
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
+from sympy_tensordiff.symbolic.traversal import postorder
 
 SMOOTH: frozenset[Any] = frozenset({
     *(sympy.Add, sympy.Mul, sympy.Pow, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.sinh, sympy.cosh, sympy.tanh),
@@ -73,17 +74,8 @@ class Variables:
 
     def degree(self, scalar: Expr) -> int:
         """0 where no variable occurs, 1 where the scalar is affine in them, 2 for all others."""
-        stack = [scalar]
-        while stack:
-            node = stack[-1]
-            if node in self._degrees:
-                stack.pop()
-                continue
-            waiting = [a for a in self.arguments(node) if a not in self._degrees]
-            if waiting:
-                stack += waiting
-                continue
-            self._degrees[stack.pop()] = self._degree(node, [self._degrees[a] for a in self.arguments(node)])
+        for node in postorder(scalar, self._degrees, self.arguments):
+            self._degrees[node] = self._degree(node, [self._degrees[a] for a in self.arguments(node)])
         return self._degrees[scalar]
 
     def arguments(self, node: Expr) -> tuple[Expr, ...]:
@@ -126,21 +118,18 @@ class Variables:
         opaque = set(opaque)
         parts = _Parts({}, {}, {})
         done: dict[Expr, Expr] = {}
-        stack = [scalar]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-            elif self.degree(node) == 0:
-                done[stack.pop()] = node
+
+        def is_inner(node: Expr) -> bool:
+            return node in opaque or node.func not in through
+
+        for node in postorder(scalar, done, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
+            if self.degree(node) == 0:
+                done[node] = node
             elif self.degree(node) == 1:
-                done[stack.pop()] = self._affine(node, parts, finest)
-            elif node in opaque or node.func not in through:
-                done[stack.pop()] = parts.symbol(node, parts.inner, "s")
-            elif waiting := [a for a in node.args if a not in done]:
-                stack += waiting
+                done[node] = self._affine(node, parts, finest)
+            elif is_inner(node):
+                done[node] = parts.symbol(node, parts.inner, "s")
             else:
-                stack.pop()
                 powers = _powers_of_absolute_values(node, done)
                 done[node] = node.func(*(powers.get(a, done[a]) for a in node.args))
         used = done[scalar].free_symbols

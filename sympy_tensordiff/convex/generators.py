@@ -6,7 +6,7 @@ can lose a proof and never makes one wrong. SymPy's assumptions are asked of pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy
@@ -16,6 +16,7 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, Tensor
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
+from sympy_tensordiff.symbolic.traversal import postorder
 
 FINE = 2**20
 """An irrational end of a range is rounded to a multiple of one over this, away from the range."""
@@ -89,7 +90,7 @@ class Generators:
 
     def form(self, scalar: Expr) -> Expr:
         """A scalar as an expression of generators with rational operations only."""
-        for node in _post_order(scalar, self._forms):
+        for node in postorder(scalar, self._forms, _operands):
             self._forms[node] = self._form(node)
         return self._forms[scalar]
 
@@ -299,19 +300,9 @@ class Generators:
         return made
 
 
-def _post_order(scalar: Expr, done: Mapping[Expr, Any]) -> Iterator[Expr]:
-    """The nodes below a scalar that have no form yet, arguments first; nothing inside of reductions and reads."""
-    stack = [(scalar, False)]
-    while stack:
-        node, ready = stack.pop()
-        if node in done:
-            continue
-        arithmetic = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs)
-        if ready or not arithmetic:
-            yield node
-        else:
-            stack.append((node, True))
-            stack += [(a, False) for a in node.args]
+def _operands(node: Expr) -> tuple[Expr, ...]:
+    """The scalars that arithmetic is done with; none of reductions and reads."""
+    return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 
 
 def _monomial(form: Expr) -> list[tuple[Expr, Expr]] | None:

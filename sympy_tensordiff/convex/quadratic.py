@@ -105,7 +105,7 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
     start = _unified((cores[0].indices,), (cores[0].indices[::-1],), bound) if cores else {}
     limits = {i: (low, high) for i, low, high in product.limits}
     for swap in _exchanges(start, ends, bound):
-        if all(limits[a] == limits[b] for a, b in swap.items()) and _kept(rest, swap):
+        if all(limits[a] == limits[b] for a, b in swap.items()) and _is_invariant(rest, swap):
             found = _split(product.limits, swap, ends, rest, cores)
             if found is not None:
                 return _written(found, swap, directions, cores)
@@ -195,7 +195,7 @@ def _involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dic
         yield from _involutions({**start, rest[0]: other, other: rest[0]}, bound)
 
 
-def _kept(factors: Sequence[Expr], swap: Mapping[Expr, Expr]) -> bool:
+def _is_invariant(factors: Sequence[Expr], swap: Mapping[Expr, Expr]) -> bool:
     """Whether an exchange takes the product of factors to itself."""
     return Counter(_ordered(f.xreplace(dict(swap))) for f in factors) == Counter(factors)
 

@@ -21,9 +21,8 @@ from sympy_tensordiff.symbolic.hooks import (
     register_notation,
 )
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
-from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in
 
 register_derivative(entry_derivative)

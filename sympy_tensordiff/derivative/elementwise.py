@@ -35,8 +35,7 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.lift import lift_native
-from sympy_tensordiff.symbolic.named import NamedTensor
-from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 AXES = "pqrstuvw"

@@ -18,10 +18,9 @@ from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.signatures import Scalar
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, postorder
 
 
 @no_collection()
@@ -143,13 +142,13 @@ def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> 
 def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     """The symbols, each after those in its definition."""
     order: dict[TensorSymbol, None] = {}
-    stack = [*defined][::-1]
-    while stack:
-        todo = [s for s in defined[stack[-1]].free_symbols if s in defined and s not in order]
-        if todo:
-            stack += sorted(todo, key=str)
-        else:
-            order[stack.pop()] = None
+
+    def below(symbol: TensorSymbol) -> list[TensorSymbol]:
+        return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
+
+    for symbol in defined:
+        for inner in postorder(symbol, order, below):
+            order[inner] = None
     return [*order]
 
 

@@ -41,6 +41,7 @@ from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
+from sympy_tensordiff.graph.interning import entered
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -165,18 +166,20 @@ def _integer_form(node: Node) -> Affine | None:
 
 def _is_integer(node: Node) -> bool:
     """Whether a scalar node takes integer values only, by its structure."""
-    stack, seen = [node], {node}
-    while stack:
-        part = stack.pop()
-        if part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign)):
-            continue
-        power = part.op == "pow" and part.args[1].op == "const" and part.args[1].data > 0
-        kept = part.op == "call" and part.data in (sympy.Abs, sympy.Max, sympy.Min)
-        if not (part.op in ("add", "mul") or power or kept or (part.op == "const" and isinstance(part.data, int))):
-            return False
-        stack += [arg for arg in part.args if arg not in seen]
-        seen.update(part.args)
-    return True
+
+    def is_rounded(part: Node) -> bool:
+        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
+
+    def is_closed(part: Node) -> bool:
+        """Whether the value is an integer where those of the arguments are."""
+        if part.op == "pow":
+            return part.args[1].op == "const" and part.args[1].data > 0
+        if part.op == "call":
+            return part.data in (sympy.Abs, sympy.Max, sympy.Min)
+        return part.op in ("add", "mul") or (part.op == "const" and isinstance(part.data, int))
+
+    parts = entered(node, lambda part: () if is_rounded(part) else part.args)
+    return all(is_rounded(part) or is_closed(part) for part in parts)
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

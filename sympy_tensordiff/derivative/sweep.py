@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
-from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
 from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
@@ -83,15 +83,8 @@ class ReverseSweep(Generic[Contribution]):
     def _is_active(self, node: Node) -> bool:
         """Whether ``node`` depends on a leaf, and not by a condition alone."""
         active = self._active
-        stack = [] if node in active else [node]
-        while stack:
-            part = stack[-1]
-            missing = [arg for arg in part.args if arg not in active]
-            if missing:
-                stack += missing
-            else:
-                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
-                stack.pop()
+        for part in reachable(node, known=active) if node not in active else ():
+            active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
         return active[node]
 
 

@@ -18,7 +18,7 @@ from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry, tensor_of
-from sympy_tensordiff.graph.interning import Shape, no_collection
+from sympy_tensordiff.graph.interning import Shape, entered, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.choices import unconditional
@@ -143,16 +143,12 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     """The largest nodes below an entry in which no index is free that is bound around them; not ``around`` itself."""
-    found: dict[Node, None] = {}
-    stack, seen = [body], {body}
-    while stack:
-        node = stack.pop()
-        if node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound):
-            found[node] = None
-            continue
-        stack += [arg for arg in node.args if arg not in seen]
-        seen.update(node.args)
-    return sorted(found, key=lambda node: node.id)
+
+    def is_closed(node: Node) -> bool:
+        return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
+
+    inside = entered(body, lambda node: () if is_closed(node) else node.args)
+    return sorted(filter(is_closed, inside), key=lambda node: node.id)
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:

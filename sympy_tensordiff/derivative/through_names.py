@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
-from sympy_tensordiff.symbolic.named import NamedTensor, in_full
+from sympy_tensordiff.symbolic.tensors import NamedTensor, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 FEW = 2

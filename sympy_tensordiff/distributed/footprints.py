@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
+from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -21,7 +22,8 @@ from sympy_tensordiff.integer.data import selected_in
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
-from sympy_tensordiff.symbolic.indices import data_of, to_affine
+from sympy_tensordiff.integer.values import never_empty
+from sympy_tensordiff.symbolic.indices import data_of, relation_row, to_affine
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorEntry
 
@@ -203,20 +205,14 @@ def _cases(condition: Any) -> list[Rows]:
 
 
 def _condition(condition: Any) -> Rows:
-    signs = {sympy.Ge: (1, 0), sympy.Le: (-1, 0), sympy.Gt: (1, 1), sympy.Lt: (-1, 1)}
-    if condition.has(TensorEntry) or not isinstance(condition, sympy.core.relational.Relational):
+    if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return ()
     if not all(s.is_integer for s in condition.free_symbols):
         return ()
     difference, denominator = sympy.fraction(sympy.together(condition.lhs - condition.rhs))
     if not (denominator.is_Integer and denominator > 0):
         return ()
-    if isinstance(condition, sympy.Eq):
-        return _row("eq", difference)
-    if type(condition) in signs:
-        sign, strict = signs[type(condition)]
-        return _row("ge", sign * difference - strict)
-    return ()
+    return tuple(relation_row(condition, row.form) for row in _row("eq", difference))
 
 
 class Ranges(NamedTuple):
@@ -285,22 +281,13 @@ def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
         axes.append(nest_of(TARGET, (*own, *rows), loops, facts) if own else ())
         seen |= own[0].form.atoms() if own else set()
     others = [nest_of(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
-    others = [nest for nest in others if nest and not (len(nest) == 1 and never_empty(nest[0], facts))]
+    others = [nest for nest in others if nest and not (len(nest) == 1 and never_empty(nest, facts))]
     free = tuple(r for r in rows if not r.form.atoms() & loops and not is_empty((r.negation(),), facts))
     return Ranges(
         tuple(nest[0] if nest else None for nest in axes),
         tuple(nest[0] for nest in others),
         free,
         tuple(nest if len(nest) > 1 else () for nest in (*axes, *others)),
-    )
-
-
-def never_empty(range_of: Bounds, facts: Rows) -> bool:
-    """Whether it follows from facts that a range has an entry."""
-    pairs = product(range_of.lows, range_of.highs)
-    return all(
-        low_by == high_by == 1 and is_empty((Row("ge", high - low).negation(),), facts)
-        for (low, low_by), (high, high_by) in pairs
     )
 
 

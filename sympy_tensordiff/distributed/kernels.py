@@ -20,7 +20,6 @@ from sympy_tensordiff.distributed.footprints import (
     affine,
     domains_of,
     limit_rows,
-    never_empty,
     ranges_of,
     reads_of,
     single_form,
@@ -32,6 +31,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.values import never_empty
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
@@ -154,7 +154,7 @@ class Kernel:
     def _input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> Input:
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         always = all(
-            not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in ranges
+            not r.others and not r.rows and all(a and never_empty([a], self.facts) for a in r.axes) for r in ranges
         )
         cuts = tuple(
             self._cut(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in ranges)), split, always)

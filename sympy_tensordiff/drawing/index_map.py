@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import substitute_all
 
 Point: TypeAlias = tuple[int, ...]
-Place: TypeAlias = tuple[float, float]
+Position: TypeAlias = tuple[float, float]
 HalfPlane: TypeAlias = tuple[int, int, int]
 
 LARGEST = 5000
@@ -196,7 +196,7 @@ class Frame(NamedTuple):
         """The distance of two layers."""
         return self.high[0] - self.low[0] + 1 + GAP
 
-    def place(self, point: Sequence[float | Fraction]) -> Place:
+    def position(self, point: Sequence[float | Fraction]) -> Position:
         """Where a point lies in the plane."""
         layer = point[2] - self.low[2] if len(point) == 3 else 0
         return float(point[0] + layer * self.pitch), float(point[1] if len(point) > 1 else 0)
@@ -213,7 +213,7 @@ class Frame(NamedTuple):
             for form in (Affine({v: scale}, room - scale * a), Affine({v: -scale}, room + scale * b))
         )
 
-    def corners(self) -> tuple[Place, Place]:
+    def corners(self) -> tuple[Position, Position]:
         """The lower left and the upper right end of the picture."""
         right = self.high[0] + self.pitch * (len(self.layers) - 1)
         low, high = (self.low[1], self.high[1]) if len(self.low) > 1 else (0, 0)
@@ -238,7 +238,7 @@ def _span(points: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, 
     return tuple(map(min, columns)), tuple(map(max, columns))
 
 
-def outlines(rows: Sequence[Row], frame: Frame) -> Iterator[list[Place]]:
+def outlines(rows: Sequence[Row], frame: Frame) -> Iterator[list[Position]]:
     """The corners of what inequalities leave of each layer, in order round it; exact before they are placed."""
     rows = [*rows, *(THICKNESS if len(frame.low) == 1 else ())]
     for layer in frame.layers:
@@ -246,7 +246,7 @@ def outlines(rows: Sequence[Row], frame: Frame) -> Iterator[list[Place]]:
         planes = [(form.coefficient(0), form.coefficient(1), form.constant) for form in here]
         corners = _corners(planes)
         if corners:
-            yield [frame.place((x, y, layer)[: max(2, len(frame.low))]) for x, y in corners]
+            yield [frame.position((x, y, layer)[: max(2, len(frame.low))]) for x, y in corners]
 
 
 def _corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
@@ -264,7 +264,7 @@ def _corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
     return sorted(found, key=lambda corner: atan2(corner[1] - middle[1], corner[0] - middle[0]))
 
 
-def lines(index_map: IndexMap, at: Point, frame: Frame) -> Iterator[list[Place]]:
+def lines(index_map: IndexMap, at: Point, frame: Frame) -> Iterator[list[Position]]:
     """The ends of the rational solutions in each layer where they are a line, cut off half a step round the frame.
 
     A line is what two opposite inequalities leave. It is drawn also where it goes past all points: where a

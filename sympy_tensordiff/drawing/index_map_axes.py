@@ -116,7 +116,7 @@ class _Canvas:
             for layer in frame.layers:
                 middle = ((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5 + 0.05 / _step(axes), layer)
                 text = f"{names[2]} = {layer}"
-                axes.text(*frame.place(middle), text, ha="center", va="bottom", fontsize="small")
+                axes.text(*frame.position(middle), text, ha="center", va="bottom", fontsize="small")
         label: str | None = f"ranges of {', '.join(index_map.names)}"
         for corners in outlines(rows, frame):
             style = {"facecolor": LIGHT, "edgecolor": "black", "lw": 1, "zorder": 1}
@@ -142,7 +142,7 @@ class _Canvas:
 
     def dots(self, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
         """Points of one kind."""
-        places = [self.frame.place(point) for point in where]
+        places = [self.frame.position(point) for point in where]
         style["s"] *= min(1, (4 * _step(self.axes)) ** 2)
         if places:
             self.axes.scatter(*zip(*places, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
@@ -156,7 +156,7 @@ class _Canvas:
         style |= {"va": "top" if side * slope > 0 else "bottom", "fontsize": 7, "textcoords": "offset points"}
         for point, text in texts.items():
             away = side * (7 if point in large else 3)
-            self.axes.annotate(text, self.frame.place(point), xytext=(away, -slope * away), **style)
+            self.axes.annotate(text, self.frame.position(point), xytext=(away, -slope * away), **style)
         return bool(texts)
 
     def finish(self, title: str) -> None:
@@ -219,7 +219,12 @@ def _basis(canvas: _Canvas, kernel: Sequence[Point], starts: Sequence[Point], in
         style = {"arrowstyle": "-|>", "color": color, "lw": 2, "ls": line, "shrinkA": 0, "shrinkB": 0}
         head = tuple(map(add, tail, vector))
         canvas.axes.annotate(
-            "", canvas.frame.place(head), xytext=canvas.frame.place(tail), arrowprops=style, gid="kernel", zorder=6
+            "",
+            canvas.frame.position(head),
+            xytext=canvas.frame.position(tail),
+            arrowprops=style,
+            gid="kernel",
+            zorder=6,
         )
         # An annotation has no entry in a legend.
         canvas.axes.plot([], [], color=color, lw=2, ls=line, marker=">", label=label)

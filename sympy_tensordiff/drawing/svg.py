@@ -153,7 +153,7 @@ class Layout:
                 self._above[child].append(node)
         self._order = self._fewest_crossings(self._depth_first())
         self.x = [0.0] * len(self.layer)
-        self._place()
+        self._align()
 
     def _edge(self, node: int, child: int) -> list[int]:
         """The new bends of an edge, one in each layer that it passes through."""
@@ -215,7 +215,7 @@ class Layout:
                     insort(ends, end)
         return count
 
-    def _place(self) -> None:
+    def _align(self) -> None:
         """Moves nodes towards the means of their neighbours, above and below by turns, and of both at last."""
         for sweep in range(SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:

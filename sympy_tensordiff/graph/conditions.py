@@ -35,6 +35,7 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.indices import relation_row
 
 XOR_LIMIT = 4
 """Of more conditions, an odd number holds where a product of signs is negative: as `And` and `Or` its size doubles."""
@@ -135,12 +136,10 @@ class Conditions(Applications):
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
-        if isinstance(relation, sympy.Eq):
-            return (Row("eq", difference),), ((Row("ge", difference - 1),), (Row("ge", -difference - 1),))
-        form = difference if relation.gts is relation.lhs else -difference
-        if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan):
-            form = form - 1
-        return (Row("ge", form),), ((Row("ge", -form - 1),),)
+        row = relation_row(relation, difference)
+        if row.kind == "eq":
+            return (row,), ((Row("ge", difference - 1),), (Row("ge", -difference - 1),))
+        return (row,), ((row.negation(),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
         """As `_scaled`, without a maximum or minimum, but of what selects data: of those a relation is several."""

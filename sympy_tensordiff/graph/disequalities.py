@@ -108,10 +108,10 @@ class _Sides:
         graph = self.graph
         if term.op == "guard":
             number, body = graph.split_coefficient(term.args[0])
-            forms, tests, factors = self.apart(body)
+            forms, tests, factors = self.tests_and_factors(body)
             return Case(number, graph.mul(factors), tests, frozenset(), (), term.data, forms, term)
         number, core = graph.split_coefficient(term)
-        unequal, outer, outside = self.apart(core)
+        unequal, outer, outside = self.tests_and_factors(core)
         sums = [factor for factor in outside if factor.op == "sum"]
         if len(sums) != 1 or unequal:
             return None
@@ -123,14 +123,14 @@ class _Sides:
         opening = renaming(bound, variables)
         own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
         outside = [factor for factor in outside if factor is not sums[0]]
-        forms, inner, factors = self.apart(body)
+        forms, inner, factors = self.tests_and_factors(body)
         rows = tuple(row.substitute(opening) for row in sums[0].data)
         product = graph.mul([*outside, *factors])
         names = graph.hints[sums[0].id]
         around = outer.union(outside)
         return Case(number * own, product, outer | inner, around, variables, rows, forms, term, names)
 
-    def apart(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
+    def tests_and_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
         """The forms that are not 0 and the tests that hold where a product counts, and the factors there."""
         forms: frozenset[Affine] = frozenset()
         tests: frozenset[Node] = frozenset()

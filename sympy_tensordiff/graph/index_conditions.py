@@ -141,7 +141,7 @@ def values_of(expr: Any) -> Cases | None:
 
 def _rewritten(relation: Any, is_linear: Test) -> Any:
     """The relation as a combination of linear ones; None where there is none, or a long one only."""
-    result = _held(relation)
+    result = _unevaluated(relation)
     final: set[Any] = set()
 
     def is_form(expr: Any) -> bool:
@@ -162,8 +162,8 @@ def _rewritten(relation: Any, is_linear: Test) -> Any:
     return None
 
 
-class _Held(sympy.Function):  # type: ignore[misc]
-    """A rounded quotient or remainder that does not evaluate, as ``_Held(name, *args)``.
+class _Unevaluated(sympy.Function):  # type: ignore[misc]
+    """A rounded quotient or remainder that does not evaluate, as ``_Unevaluated(name, *args)``.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -174,18 +174,20 @@ class _Held(sympy.Function):  # type: ignore[misc]
 _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.ceiling, sympy.Mod)}
 
 
-def _held(expr: Any) -> Any:
+def _unevaluated(expr: Any) -> Any:
     """The expression with stand-ins for what rounds a maximum or minimum, in which these can be replaced."""
 
     def holds(part: Any) -> bool:
         return type(part).__name__ in _ROUNDING and bool(part.has(Abs, Max, Min))
 
-    return expr.replace(holds, lambda part: _Held(sympy.Symbol(type(part).__name__), *part.args))
+    return expr.replace(holds, lambda part: _Unevaluated(sympy.Symbol(type(part).__name__), *part.args))
 
 
 def _released(expr: Any) -> Any:
     """The expression without stand-ins."""
-    return expr.replace(lambda part: isinstance(part, _Held), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:]))
+    return expr.replace(
+        lambda part: isinstance(part, _Unevaluated), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:])
+    )
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:

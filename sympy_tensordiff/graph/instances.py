@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.data import DataEntry, compounds_in
 from sympy_tensordiff.integer.rows import atoms_in
 
 Forms = tuple[Affine, ...]
-Found = Mapping[Variable, Affine]
+Assignment = Mapping[Variable, Affine]
 
 MOST = 200
 """So many pairs of reads are compared."""
@@ -78,14 +78,14 @@ def _integer(node: Node) -> Affine | None:
 
 def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
     """The forms in a node and inside of its forms, each with what those have in common with it that may be the same."""
-    for place, forms in _places(part):
+    for place, forms in _own_forms(part):
         yield place, forms
         for compound in compounds_in(forms):
             kind = compound.tensor if isinstance(compound, DataEntry) else ""
             yield (type(compound).__name__, kind), compound.forms()
 
 
-def _places(part: Node) -> Iterator[tuple[Any, Forms]]:
+def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
     elif part.op == "index" or (part.op == "const" and isinstance(part.data, int)):
@@ -100,7 +100,7 @@ def _atoms(forms: Forms) -> frozenset[int]:
 
 
 def _solutions(
-    pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Found
+    pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
     """All forms for ``unknown`` under which what has to be looked at is one of those opposite."""
     waiting = unknown - found.keys()
@@ -115,7 +115,7 @@ def _solutions(
                     yield from _solutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
 
 
-def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Found) -> dict[Variable, Affine] | None:
+def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment) -> dict[Variable, Affine] | None:
     """``found`` with the forms of further unknowns that ``own == other`` decides, one form after the other."""
     if len(own) != len(other):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import chain
@@ -18,6 +18,7 @@ from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
+from sympy_tensordiff.symbolic.traversal import postorder as postorder
 from sympy_tensordiff.symbolic.traversal import trampoline as trampoline
 
 T = TypeVar("T")
@@ -217,16 +218,35 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
     return op != "call" or data in TOTAL
 
 
-def reachable(*roots: Node, keys: frozenset[int] | None = None) -> list[Node]:
-    """The nodes below and including ``roots``, arguments first; only those with ``keys`` free, if given."""
-    seen = set(roots)
-    stack = list(roots)
+def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
+    """The nodes below and including ``roots``, arguments first; only those with ``keys`` free, if given.
+
+    Nodes that are ``known`` are left out, and so is what is below them alone.
+    """
+    seen = {root for root in roots if root not in known}
+    stack = list(seen)
     while stack:
         for arg in stack.pop().args:
-            if arg not in seen and (keys is None or keys & arg.free):
+            if arg not in seen and arg not in known and (keys is None or keys & arg.free):
                 seen.add(arg)
                 stack.append(arg)
     return sorted(seen, key=lambda n: n.id)
+
+
+def entered(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
+    """A node and those that ``below`` gives, again and again, each once, outer ones first."""
+    found = {root}
+    waiting = [root]
+    for node in waiting:
+        yield node
+        new = dict.fromkeys(arg for arg in below(node) if arg not in found)
+        found.update(new)
+        waiting += new
+
+
+def outside_of_binders(node: Node) -> Sequence[Node]:
+    """The arguments of a node that is no binder."""
+    return () if node.op in BINDERS else node.args
 
 
 def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:

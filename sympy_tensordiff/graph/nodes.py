@@ -306,16 +306,9 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
     """``node`` with whole nodes, in which nothing is bound around them, replaced."""
-    stack, done = [node], dict(values)
-    while stack:
-        top = stack[-1]
-        todo = [a for a in top.args if a not in done] if top not in done else []
-        if todo:
-            stack += todo
-            continue
-        if top not in done:
-            done[top] = graph.with_args(top, [done[a] for a in top.args])
-        stack.pop()
+    done = dict(values)
+    for part in reachable(node, known=done):
+        done[part] = graph.with_args(part, [done[arg] for arg in part.args])
     return done[node]
 
 

@@ -13,8 +13,16 @@ import sympy
 from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.disequalities import joined_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
-from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
-from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
+from sympy_tensordiff.graph.interning import (
+    Recursion,
+    entered,
+    in_turn,
+    no_collection,
+    outside_of_binders,
+    takes_tensors,
+    trampoline,
+)
+from sympy_tensordiff.graph.nodes import Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
@@ -309,25 +317,14 @@ def _one_choice(node: Node) -> list[Node]:
     What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors. A
     delta of a number that nothing chooses is a factor, and no case: many of them would double the cases each.
     """
-    scalars = (part for part in _outside_of_binders(node) if not part.shape)
+    scalars = (part for part in entered(node, outside_of_binders) if not part.shape)
     found = [part for part in scalars if part.op == "select" or (part.op == "guard" and _cases(part))]
     return [part for part in found if part.op == found[0].op and _test(part) == _test(found[0])]
 
 
-def _outside_of_binders(node: Node) -> list[Node]:
-    """The nodes below and including one, outer ones first."""
-    found = {node: None}
-    waiting = [node]
-    for part in waiting:
-        new = [arg for arg in part.args if arg not in found] if part.op not in BINDERS else []
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return waiting
-
-
 def _cases(guard: Node) -> bool:
     """Whether a guard is more than deltas: it holds an inequality, or a choice."""
-    inside = any(part.op in ("guard", "select") for part in _outside_of_binders(guard.args[0]))
+    inside = any(part.op in ("guard", "select") for part in entered(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 
 

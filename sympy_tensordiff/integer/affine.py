@@ -19,9 +19,21 @@ Kind = Literal["ge", "eq", "mod"]
 class Compound:
     """An integer that is computed from variables in a way that is not affine; a variable of forms like any other."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
     rank: int
     """Which kind comes first in a form."""
+    fields: tuple[str, ...]
+    """The attributes that it is made of, in the order in which the class takes them."""
+    _hash: int
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple([getattr(self, name) for name in self.fields])
 
     def key(self) -> tuple[Any, ...]:
         """What tells compounds of one kind apart, and orders them."""
@@ -233,8 +245,9 @@ def _make(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
 class Quotient(Compound):
     """The integer variable ``floor(form / divisor)``, ``divisor > 1``; built by `quotient`."""
 
-    __slots__ = ("_hash", "divisor", "form")
+    __slots__ = ("divisor", "form")
     rank = 0
+    fields = ("form", "divisor")
 
     def __init__(self, form: Affine, divisor: int) -> None:
         self.form = form
@@ -245,12 +258,6 @@ class Quotient(Compound):
         """The rows ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
         rest = self.form - Affine({self: self.divisor})
         return Row("ge", rest), Row("ge", -rest + (self.divisor - 1))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quotient) and self.divisor == other.divisor and self.form == other.form
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def key(self) -> tuple[Any, ...]:
         return self.divisor, self.form
@@ -268,9 +275,6 @@ class Quotient(Compound):
     def share(self, others: Affine, divisor: int) -> Affine | None:
         """``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Quotient, (self.form, self.divisor)
 
     def __repr__(self) -> str:
         shown = f"({self.form})" if len(self.form.terms) + bool(self.form.constant) > 1 else str(self.form)

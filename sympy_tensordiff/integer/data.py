@@ -37,8 +37,9 @@ class DataEntry(Compound):
     19
     """
 
-    __slots__ = ("_hash", "below", "index", "tensor")
+    __slots__ = ("below", "index", "tensor")
     rank = 4
+    fields = ("tensor", "index", "below")
 
     def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None = None) -> None:
         self.tensor = tensor
@@ -74,11 +75,7 @@ class DataEntry(Compound):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DataEntry) and self.key() == other.key() and self.below == other.below
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DataEntry, (self.tensor, self.index, self.below)
+    __hash__ = Compound.__hash__
 
     def __repr__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.index)) or '()'}]"

@@ -18,8 +18,9 @@ from .rows import substitute_all
 class PositivePart(Compound):
     """The integer ``max(0, form)``; built by `positive_part`."""
 
-    __slots__ = ("_hash", "form")
+    __slots__ = ("form",)
     rank = 3
+    fields = ("form",)
 
     def __init__(self, form: Affine) -> None:
         self.form = form
@@ -42,15 +43,6 @@ class PositivePart(Compound):
         """Lower bounds: the value is at least 0 and at least the form; `cases` adds that it equals one of the two."""
         itself = Affine.variable(self)
         return Row("ge", itself), Row("ge", itself - self.form)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PositivePart) and self.form == other.form
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PositivePart, (self.form,)
 
     def __repr__(self) -> str:
         return f"max(0, {self.form})"

@@ -19,8 +19,9 @@ from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 class Product(Compound):
     """The integer ``v*w*...`` of two or more variables, in order; built by `times`."""
 
-    __slots__ = ("_hash", "factors")
+    __slots__ = ("factors",)
     rank = 1
+    fields = ("factors",)
 
     def __init__(self, factors: tuple[Variable, ...]) -> None:
         self.factors = factors
@@ -50,15 +51,6 @@ class Product(Compound):
         rest.remove(factor)
         return _monomial(rest)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Product) and self.factors == other.factors
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Product, (self.factors,)
-
     def __repr__(self) -> str:
         return "*".join(map(str, self.factors))
 
@@ -66,8 +58,9 @@ class Product(Compound):
 class SymbolicQuotient(Compound):
     """The integer ``floor(form / divisor)`` by a form that is positive; built by `quotient_by`."""
 
-    __slots__ = ("_hash", "divisor", "form")
+    __slots__ = ("divisor", "form")
     rank = 2
+    fields = ("form", "divisor")
 
     def __init__(self, form: Affine, divisor: Affine) -> None:
         self.form = form
@@ -95,15 +88,6 @@ class SymbolicQuotient(Compound):
     def share(self, others: Affine, divisor: int) -> Affine | None:
         """``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolicQuotient) and self.divisor == other.divisor and self.form == other.form
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SymbolicQuotient, (self.form, self.divisor)
 
     def __repr__(self) -> str:
         return f"floor(({self.form})/({self.divisor}))"

@@ -225,21 +225,31 @@ def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
     return True
 
 
-def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
-    """The row where it is hardest to meet, so that it holds for the sizes alone.
+def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
+    """The values of bound variables, innermost first, at which a row is hardest to meet.
 
-    ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
+    A variable of which a bound is not a single form has none.
+
+    >>> i, j, n = 1, 2, Affine.variable(3)
+    >>> triangle = [*range_rows(j, [Affine()], [Affine.variable(i)]), *range_rows(i, [Affine()], [n - 1])]
+    >>> hardest(Row("ge", n - 1 - Affine.variable(j)), [j, i], triangle) == {j: n - 1, i: n - 1}
+    True
     """
-    form = row.form
+    form, values = row.form, dict[int, Affine]()
     for v in bound:
         c = form.coefficient(v)
-        if c == 0:
-            continue
-        candidates = limits_of(v, context)[0 if c > 0 else 1]
-        if len(candidates) != 1:
-            return None
-        form = form.substitute({v: candidates[0]})
-    return None if form.atoms() & frozenset(bound) else Row("ge", form)
+        ends = limits_of(v, context)[c < 0] if c else []
+        if len(ends) == 1:
+            last = {v: ends[0]}
+            values = {u: value.substitute(last) for u, value in values.items()} | last
+            form = form.substitute(last)
+    return values
+
+
+def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
+    """The row at its `hardest` values, so that it holds for the sizes alone; None where these are not all known."""
+    worst = row.substitute(hardest(row, bound, context))
+    return None if worst.form.atoms() & frozenset(bound) else worst
 
 
 def find_point(

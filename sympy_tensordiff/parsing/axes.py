@@ -14,7 +14,16 @@ from typing import Any
 
 from lark import Token
 
-from sympy_tensordiff.parsing.frontend import Language, Tree, bottom_up, check_declared, cut, found, is_called, known
+from sympy_tensordiff.parsing.frontend import (
+    Language,
+    Tree,
+    bottom_up,
+    check_declared,
+    cut,
+    is_called,
+    known,
+    token_text,
+)
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.subscripts import Subscripts
@@ -29,13 +38,13 @@ RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FU
 def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
-        return f"{found(token)} stands where a number is expected: the order of the tensor `{cut(before[-1])}`"
+        return f"{token_text(token)} stands where a number is expected: the order of the tensor `{cut(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
         return f"`{token}` is a word of the language, which cannot be the name of a tensor; take another name"
     if "LETTERS" in expected and before and before[-1].type == "STAR" and "LEFT" not in expected:
         return (
             "a product needs its letters: two operands' and the result's, as in `a *(i,i->i) b` for element-wise "
-            f"products, `A *(ij,j->i) x` or, for scalars, `a *(,->) b`; not {found(token)}"
+            f"products, `A *(ij,j->i) x` or, for scalars, `a *(,->) b`; not {token_text(token)}"
         )
     if "PLUS" not in expected:
         return "an exponent that is no number or name stands in parentheses, as in `x^(-1)`" * (
@@ -43,8 +52,8 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
         )
     if token.type in ("NAME", "NUMBER", "FUNCTION", "DELTA"):
         return (
-            f"{found(token)} stands beside an operand without an operator; write a product with its letters, as in "
-            "`2 *(,i->i) x`"
+            f"{token_text(token)} stands beside an operand without an operator; "
+            "write a product with its letters, as in `2 *(,i->i) x`"
         )
     if is_called(token, expected, before):
         return (

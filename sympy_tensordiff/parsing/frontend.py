@@ -254,7 +254,7 @@ def _unexpected(language: Language, error: UnexpectedToken, source: str) -> Pars
     if is_called(token, expected, before):
         place = before[-1].start_pos or 0
     message = language.slip(token, expected, before) or (
-        f"{found(token)} is not expected here, but {_words(language, expected)}"
+        f"{token_text(token)} is not expected here, but {_words(language, expected)}"
     )
     if opened and "RIGHT" in expected:
         line, column = opened[-1].line, opened[-1].column
@@ -267,7 +267,7 @@ def is_called(token: Token, expected: Collection[str], before: list[Token]) -> b
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
-def found(token: Token) -> str:
+def token_text(token: Token) -> str:
     """A token in a message."""
     return "the end of the input" if token.type == "$END" else f"`{cut(token)}`"
 

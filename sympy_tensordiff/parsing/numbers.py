@@ -77,7 +77,7 @@ def read_number(node: Tree) -> Any:
     return Rational(text)
 
 
-class Found(NamedTuple):
+class NumberFacts(NamedTuple):
     """What is known of a scalar.
 
     Its value in float64 where it is a number, the bits of the longest number in it, and whether all are finite and
@@ -101,9 +101,9 @@ class Numbers:
     """What is known of the scalars of one expression, each node of which is looked at once."""
 
     def __init__(self) -> None:
-        self.found: dict[Any, Found] = {}
+        self.found: dict[Any, NumberFacts] = {}
 
-    def of(self, scalar: Any) -> Found:
+    def of(self, scalar: Any) -> NumberFacts:
         """What is known of a scalar."""
         for node in postorder(scalar, self.found, native):
             parts = [self.found[part] for part in native(node)]
@@ -113,7 +113,7 @@ class Numbers:
                 bits = max((part.bits for part in parts), default=0)
             value = _value(node, [part.value for part in parts])
             is_real = (value is None or math.isfinite(value)) and all(part.is_real for part in parts)
-            self.found[node] = Found(value, bits, is_real)
+            self.found[node] = NumberFacts(value, bits, is_real)
         return self.found[scalar]
 
     def check_real(self, scalar: Any) -> Any:

@@ -208,7 +208,10 @@ def contracted(operands: Sequence[Factor], output: str) -> Piece:
     if not rest:
         return relabelled(left[0], left[1], output)
     while rest:
-        kept = [_kept(left[1] + other[1], rest[:place] + rest[place + 1 :], output) for place, other in enumerate(rest)]
+        kept = [
+            _remaining_letters(left[1] + other[1], rest[:place] + rest[place + 1 :], output)
+            for place, other in enumerate(rest)
+        ]
         place = min(range(len(rest)), key=lambda place: len(kept[place]))
         right = rest.pop(place)
         letters = kept[place] if rest else output
@@ -216,7 +219,7 @@ def contracted(operands: Sequence[Factor], output: str) -> Piece:
     return left[0]
 
 
-def _kept(letters: str, others: Sequence[Factor], output: str) -> str:
+def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
     """The letters that are needed after a product."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))

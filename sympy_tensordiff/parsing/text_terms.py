@@ -75,7 +75,7 @@ def is_subtracted(term: Any) -> bool:
     return bool(coefficient < 0) and (not isinstance(term, TensorMul) or len(factors) == 1)
 
 
-def held(node: Any) -> Any:
+def scalar_of(node: Any) -> Any:
     """The scalar that an entry or a comprehension without axes is; None for all others."""
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None

@@ -39,11 +39,11 @@ from sympy_tensordiff.parsing.text_terms import (
     by_relu,
     by_sign,
     fraction,
-    held,
     in_lower_case,
     is_subtracted,
     is_total,
     refused,
+    scalar_of,
     split,
 )
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -79,7 +79,7 @@ class Writer:
     """One walk over one expression."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
-        if any(isinstance(node, INDEXED) and held(node) is None for node in nodes_in([expr])):
+        if any(isinstance(node, INDEXED) and scalar_of(node) is None for node in nodes_in([expr])):
             expr = rewritten(expr, EinsumProduct)
         self.expr = expr
         nodes = nodes_in([expr])
@@ -338,7 +338,7 @@ class Writer:
 
     def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A scalar that an entry holds; all else is no operation on whole tensors."""
-        scalar = held(expr)
+        scalar = scalar_of(expr)
         if scalar is not None:
             result: Piece = yield self.visit(scalar, scope)
             return result

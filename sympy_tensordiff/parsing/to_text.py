@@ -16,10 +16,9 @@ from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.precedence import piece_text
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 from sympy_tensordiff.symbolic.to_indices import for_readers
 
 

@@ -18,10 +18,9 @@ from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment, compile_function, take_functions
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
 from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol, in_full
 
 Reader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 

@@ -27,7 +27,7 @@ from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
-from sympy_tensordiff.integer.values import at_extreme
+from sympy_tensordiff.integer.values import at_extreme, hardest
 from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST_CONDITIONS = 64
@@ -70,7 +70,7 @@ class Around(NamedTuple):
         """What is around within further loops."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def behind(self, rows: Sequence[Row]) -> Around:
+    def under(self, rows: Sequence[Row]) -> Around:
         """What is around behind further conditions."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -197,7 +197,7 @@ class Accesses:
                 waiting += [(term, rows) for term in reversed(case.args)]
             else:
                 yield from self.tested(rows, around)
-                yield case, around.behind([row for row in rows if row not in tests])
+                yield case, around.under([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
         """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
@@ -208,7 +208,7 @@ class Accesses:
                 known = (*self.facts, *around.rows, *plain)
                 sure = [o for o in others if all(implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])
-                place = around.behind(sure)._replace(beside=beside)
+                place = around.under(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def data(self, forms: Sequence[Affine], around: Around) -> Iterator[Access]:
@@ -309,14 +309,11 @@ class _Check:
 
         None where there are no single ones, or the loops do not take them for every size.
         """
-        form, found = inside.form, dict[int, Affine]()
-        for v in bound:
-            ends = limits_of(v, around)[form.coefficient(v) < 0] if form.coefficient(v) else []
-            if len(ends) == 1:
-                found = {u: value.substitute({v: ends[0]}) for u, value in found.items()} | {v: ends[0]}
-                form = form.substitute({v: ends[0]})
+        found = hardest(inside, bound, around)
         known = substitute_all(around, found)
-        there = form.atoms().isdisjoint(bound) and self.always(known, [v for v in bound if v not in found])
+        there = inside.substitute(found).form.atoms().isdisjoint(bound) and self.always(
+            known, [v for v in bound if v not in found]
+        )
         return found if there else None
 
     def mended(

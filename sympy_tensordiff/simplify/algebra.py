@@ -43,7 +43,7 @@ from sympy_tensordiff.graph.gathering import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
-from sympy_tensordiff.simplify.products import Uses, behind, counted, inner_parts, size
+from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, operand_of_view, size
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
@@ -121,7 +121,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
         if node.op == "ein" and not inside.isdisjoint(node.args):
             parts = [(done[arg], labels) for arg, labels in _operands(node, inside)]
             done[node] = graph.ein(1, parts, node.data.output, dict(enumerate(node.data.extents)))
-        elif node.op == "add" and not inside.isdisjoint(map(behind, node.args)):
+        elif node.op == "add" and not inside.isdisjoint(map(operand_of_view, node.args)):
             done[node] = graph.add([graph.scale(factor, done[term]) for factor, term in _terms(node, inside)])
         else:
             done[node] = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
@@ -168,7 +168,7 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
     stack += [(1, arg) for arg in reversed(node.args)]
     while stack:
         factor, term = stack.pop()
-        inner = behind(term)
+        inner = operand_of_view(term)
         if inner in inside and inner.op == "add":
             own = term.data.coefficient if term is not inner else 1
             stack.extend((factor * own, arg) for arg in inner.args)
@@ -216,7 +216,7 @@ def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
     for term in node.args:
-        inner = behind(term)
+        inner = operand_of_view(term)
         if inner.op != "add" or inner.shape != node.shape or uses[inner] > 1:
             continue
         factors = [graph.split_view(arg) for arg in inner.args]

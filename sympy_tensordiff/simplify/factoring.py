@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
-from sympy_tensordiff.simplify.products import Product, Uses, behind, build, product_of, rewritten, weight
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
@@ -37,14 +37,8 @@ class Keys:
 
     def of(self, node: Node) -> Key:
         """The keys of a node and of its axes."""
-        stack = [node]
-        while stack:
-            missing = [arg for arg in stack[-1].args if arg not in self._known]
-            if missing:
-                stack += missing
-            else:
-                top = stack.pop()
-                self._known[top] = self._key(top, [self._known[arg] for arg in top.args])
+        for part in reachable(node, known=self._known):
+            self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
@@ -139,7 +133,7 @@ def _may_share(node: Node) -> bool:
     """Whether two terms have an operand in common: a quick look, before they are taken apart."""
     known: set[Node] = set()
     for term in node.args:
-        product = behind(term)
+        product = operand_of_view(term)
         if product.op in ("ein", "mul") or product is not term:
             args = product.args if product.op in ("ein", "mul") else (product,)
             operands = {_base(operand) for arg in args for operand in (arg, *_scalars_of(arg))}

@@ -77,10 +77,10 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
     """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
     guards = {term.data for term in terms if term.op == "guard"}
-    return [_beside(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
+    return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
 
 
-def _beside(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
+def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():

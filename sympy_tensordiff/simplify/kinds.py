@@ -11,7 +11,7 @@ from sympy.codegen.cfunctions import Cbrt, hypot
 
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
 """Functions that are greater than 0 for all real numbers."""
@@ -34,15 +34,9 @@ Kinds = Sequence[Kind]
 def kind_of(graph: Graph, node: Node) -> Kind:
     """The sign of a node, and whether its derivative is 0 wherever it is 0, as far as its structure shows."""
     known = graph.signs
-    stack = [node]
-    while stack:
-        top = stack[-1]
-        missing = [arg for arg in top.args if arg not in known] if top not in known else []
-        stack += missing
-        if not missing:
-            stack.pop()
-            rule = _RULES.get(top.op)
-            known[top] = _UNKNOWN if rule is None else rule(graph, top, [known[arg] for arg in top.args])
+    for part in reachable(node, known=known):
+        rule = _RULES.get(part.op)
+        known[part] = _UNKNOWN if rule is None else rule(graph, part, [known[arg] for arg in part.args])
     found: Kind = known[node]
     return found
 

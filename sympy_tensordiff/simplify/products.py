@@ -321,7 +321,7 @@ def rewritten(
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
     """How often each node is used. What uses a view uses what the view shows."""
-    uses: Uses = Counter(map(behind, roots))
+    uses: Uses = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:
             for arg in node.args:
@@ -330,7 +330,7 @@ def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
     return uses
 
 
-def behind(node: Node) -> Node:
+def operand_of_view(node: Node) -> Node:
     """The operand of a view; another node itself."""
     return node.args[0] if node.args and is_view(node) else node
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from sympy_tensordiff.graph.interning import entered
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
@@ -262,15 +263,11 @@ class ProductsOfSums:
 
 def _holds_loops(factor: Node) -> bool:
     """Whether a factor is a reduction, or made of some by additions, products and powers; no value of a function."""
-    waiting, seen = [factor], {factor}
-    while waiting:
-        node = waiting.pop()
-        if node.op in RANGED:
-            return True
-        if node.op in ("add", "mul", "pow") and not node.plain:
-            waiting += [arg for arg in node.args if arg not in seen]
-            seen.update(node.args)
-    return False
+
+    def operands(node: Node) -> Sequence[Node]:
+        return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
+
+    return any(node.op in RANGED for node in entered(factor, operands))
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:

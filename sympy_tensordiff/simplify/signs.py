@@ -133,9 +133,9 @@ class _Signs:
         negative = sum(number < 0 for number, _ in terms)
         if 2 * negative != len(terms):
             return -1 if 2 * negative > len(terms) else 1
-        return -1 if min(terms, key=self.place)[0] < 0 else 1
+        return -1 if min(terms, key=self.position)[0] < 0 else 1
 
-    def place(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
+    def position(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
         """Where a term stands among the others."""
         node = term[1]
         if node not in self.leading:

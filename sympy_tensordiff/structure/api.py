@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.run.held import noticed
+from sympy_tensordiff.codegen.run.compilation import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
@@ -57,7 +57,7 @@ class StructuredDerivative:
         self._patterns: dict[Any, Pattern] = {}
         outputs = self._functions if len(self._functions) > 1 else self._functions[0]
         self._checker = ArgumentChecker(lambdify(self.args, outputs, "numba", **self._options).program)
-        read = set().union(*(expr.atoms(TensorSymbol) for expr in self._places()))
+        read = set().union(*(expr.atoms(TensorSymbol) for expr in self._index_parts()))
         self._data = [a for a in self.args if a in read and a.dtype is int]
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class StructuredDerivative:
             results = tuple(jvp(f, self._variables, directions) for f in self._functions)
         return lambdify((*self.args, *directions), tuple(results), "numba", **self._options)
 
-    def _places(self) -> list[Any]:
+    def _index_parts(self) -> list[Any]:
         found: list[Any] = []
         for term in self.terms:
             found += [*term.row.indices, *term.column.indices, *term.conditions]
@@ -197,7 +197,7 @@ class StructuredDerivative:
         """The checked arguments, and the values of sizes and of tensors of integers."""
         prepared = self._checker.prepare(arrays)
         sizes = self._checker.known_sizes()
-        symbols = set().union(*(a.free_symbols for a in (*self.args, *self._functions, *self._places())))
+        symbols = set().union(*(a.free_symbols for a in (*self.args, *self._functions, *self._index_parts())))
         known: dict[Any, Any] = {s: sizes[str(s)] for s in symbols if str(s) in sizes}
         for argument, value in zip(self.args, arrays, strict=True):
             if isinstance(argument, TensorSymbol) and argument.dtype is int:

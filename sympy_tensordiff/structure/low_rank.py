@@ -14,7 +14,7 @@ from sympy import Expr
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.points import evaluate, holds
-from sympy_tensordiff.structure.terms import Binder, Place, Term
+from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term
 from sympy_tensordiff.symbolic.indices import data_of
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
@@ -24,8 +24,8 @@ class _Factors(NamedTuple):
     """The two factors of a term, each over the inner indices and its own ones."""
 
     inner: tuple[Binder, ...]
-    left: tuple[tuple[Binder, ...], Expr, Place]
-    right: tuple[tuple[Binder, ...], Expr, Place]
+    left: tuple[tuple[Binder, ...], Expr, BlockIndex]
+    right: tuple[tuple[Binder, ...], Expr, BlockIndex]
 
 
 def low_rank_factors(operator: LinearOperator, most: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -102,7 +102,7 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
         derivative._kernels[key] = lambdify(derivative.args, tensor, "numba", **derivative._options)
     values = derivative._kernels[key](*operator._arrays)
     rank = math.prod(_length(b, known) for b in inner)
-    group = Group(own, (), (Term(own, (), sympy.S.One, place, Place(0, ())),), False)
+    group = Group(own, (), (Term(own, (), sympy.S.One, place, BlockIndex(0, ())),), False)
     pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)
     result = np.zeros((rank, pattern.shape[0]))
     counts = np.diff(pattern.starts) if pattern.starts is not None else 1

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.solve import solve_with, suggest
-from sympy_tensordiff.structure.terms import Place, Term
+from sympy_tensordiff.structure.terms import BlockIndex, Term
 from sympy_tensordiff.structure.values import Assembler
 
 MOST_ENTRIES = 20_000_000
@@ -245,7 +245,7 @@ class BlockOperator(StructuredOperator):
         return self._whole.tocsr(limit)[self._rows, self._columns] if self.has_dense_terms else self.sparse_part
 
 
-def _position(place: Place, shapes: Sequence[tuple[int, ...]]) -> Any:
+def _position(place: BlockIndex, shapes: Sequence[tuple[int, ...]]) -> Any:
     """The row or column as one integer expression, at the sizes of a call."""
     total = sympy.Integer(0)
     for index, length in zip(place.indices, shapes[place.tensor], strict=True):

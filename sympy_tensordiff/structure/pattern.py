@@ -99,7 +99,7 @@ def find_pattern(
             continue
         count, values = len(at[0]) if at else 1, group.values
         for term in group.terms:
-            row, column = _flat_places(term, group, at, sizes, starts, known)
+            row, column = _flat_positions(term, group, at, sizes, starts, known)
             own = np.arange(count) + (first + count * values.index(term.value))
             for r, c in ((row, column), (column, row)) if term.mirrored else ((row, column),):
                 inside = np.flatnonzero(r >= c) if lower else slice(None)
@@ -138,7 +138,7 @@ def points_of(group: Group, known: Mapping[Any, Any]) -> list[NDArray[np.int64]]
     return coordinates if len(coordinates[0]) else None
 
 
-def _flat_places(
+def _flat_positions(
     term: Term,
     group: Group,
     points: list[NDArray[np.int64]],

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import sympy
 from numpy.typing import NDArray
+from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import (
     DataIndexError,
@@ -26,7 +27,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.structure.terms import Binder
-from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.indices import relation_row, to_affine
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 Values = Mapping[Any, Any]
@@ -104,12 +105,10 @@ def _written(binder: Binder) -> Range:
 
 
 def _derived(level: Bounds, symbols: Mapping[str, Any]) -> Range:
-    def at(form: Affine, values: Values) -> Any:
-        return form.constant + sum(c * values[symbols[v]] for v, c in form.terms)
-
     def range_of(values: Values) -> tuple[Any, Any]:
-        lows = [-(-at(form, values) // divisor) for form, divisor in level.lows]
-        highs = [at(form, values) // divisor for form, divisor in level.highs]
+        at = {name: values[symbol] for name, symbol in symbols.items() if symbol in values}
+        lows = [-(-form.evaluate(at) // divisor) for form, divisor in level.lows]
+        highs = [form.evaluate(at) // divisor for form, divisor in level.highs]
         return reduce(np.maximum, lows), reduce(np.minimum, highs)
 
     return range_of
@@ -117,15 +116,12 @@ def _derived(level: Bounds, symbols: Mapping[str, Any]) -> Range:
 
 def _row(condition: Any, names: Mapping[Any, str], known: Values) -> Row | None:
     """An affine inequality or equation as a row, else nothing."""
-    kinds = {sympy.Ge: (1, 0), sympy.Le: (-1, 0), sympy.Gt: (1, 1), sympy.Lt: (-1, 1), sympy.Eq: (1, 0)}
-    if type(condition) not in kinds:
+    if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None
-    sign, strict = kinds[type(condition)]
     try:
-        form = _affine(sign * (condition.lhs - condition.rhs) - strict, names, known)
+        return relation_row(condition, _affine(condition.lhs - condition.rhs, names, known))
     except IndexExpressionError:
         return None
-    return Row("eq" if isinstance(condition, sympy.Eq) else "ge", form)
 
 
 def _affine(expr: Any, names: Mapping[Any, str], known: Values) -> Affine:
@@ -165,7 +161,7 @@ def evaluate(expr: Any, values: Values) -> Any:
     if isinstance(expr, sympy.floor | sympy.ceiling):
         top, bottom = (evaluate(part, values) for part in sympy.fraction(sympy.together(expr.args[0])))
         return top // bottom if isinstance(expr, sympy.floor) else -(-top // bottom)
-    if isinstance(expr, sympy.core.relational.Relational):
+    if isinstance(expr, Relational):
         # Denominators are positive integers: they do not change the sign.
         difference = evaluate(sympy.fraction(sympy.together(expr.lhs - expr.rhs))[0], values)
         return _COMPARISONS[type(expr)](difference, 0)

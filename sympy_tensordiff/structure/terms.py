@@ -20,15 +20,14 @@ from sympy.logic.boolalg import Boolean
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, in_full
 
 MOST_PATHS = 2_000
 """More terms than this are refused: sums nested so deeply have a derivative that is no sparse sum."""
 
 
-class Place(NamedTuple):
+class BlockIndex(NamedTuple):
     """A row or a column: the number of the tensor among the variables (or functions), and the indices in it."""
 
     tensor: int
@@ -52,8 +51,8 @@ class Term(NamedTuple):
     binders: tuple[Binder, ...]
     conditions: tuple[Boolean, ...]
     value: Expr
-    row: Place
-    column: Place
+    row: BlockIndex
+    column: BlockIndex
     mirrored: bool = False
 
     @property
@@ -89,7 +88,9 @@ class Term(NamedTuple):
         """The term with other indices."""
         binders = tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders)
         conditions = tuple(c.xreplace(names) for c in self.conditions)
-        row, column = (Place(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column))
+        row, column = (
+            BlockIndex(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column)
+        )
         return Term(binders, conditions, self.value.xreplace(names), row, column, self.mirrored)
 
 
@@ -98,7 +99,7 @@ class _First(NamedTuple):
 
     binders: tuple[Binder, ...]
     value: Expr
-    place: Place
+    place: BlockIndex
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[Term, ...]:
@@ -123,7 +124,7 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
     for number, function in enumerate(functions):
         shape = tuple(getattr(function, "shape", ()))
         axes = tuple(Binder(sympy.Dummy(f"i{a}", integer=True), sympy.S.Zero, n - 1) for a, n in enumerate(shape))
-        row = Place(number, tuple(binder.index for binder in axes))
+        row = BlockIndex(number, tuple(binder.index for binder in axes))
         body = written_out(function[row.indices] if shape else function)
         for first in _first(body, tuple(variables)):
             found.append(Term((*axes, *first.binders), (), first.value, row, first.place))
@@ -146,7 +147,7 @@ class _Cut(NamedTuple):
     """A scalar with symbols in place of the reads of the variables and of the sums that hold them."""
 
     function: Expr
-    reads: dict[Expr, Place]
+    reads: dict[Expr, BlockIndex]
     sums: dict[Expr, IndexedSum]
     back: dict[Expr, Expr]
 
@@ -209,7 +210,7 @@ def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
 
 def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
     """Put real symbols in place of what the derivative goes through."""
-    reads: dict[Expr, Place] = {}
+    reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, IndexedSum] = {}
     stand_ins: dict[Expr, Expr] = {}
     stack, seen = [scalar], set()
@@ -222,7 +223,7 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
         if tensor in variables:
             indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
             stand_ins[node] = symbol = sympy.Dummy("r", real=True)
-            reads[symbol] = Place(variables.index(tensor), indices)
+            reads[symbol] = BlockIndex(variables.index(tensor), indices)
         elif isinstance(node, IndexedSum) and _reads_any(node, variables):
             stand_ins[node] = symbol = sympy.Dummy("s", real=True)
             sums[symbol] = node

@@ -43,6 +43,16 @@ def interned(cls: Any, args: tuple[Any, ...]) -> Any:
     return node
 
 
+def argument(position: int, what: str) -> Any:
+    """A property of a class of nodes: one of the arguments, with its description."""
+    return property(lambda node: node.args[position], doc=what)
+
+
+def arguments(first: int, what: str) -> Any:
+    """A property of a class of nodes: the arguments from one on, as a tuple."""
+    return property(lambda node: tuple(node.args[first:]), doc=what)
+
+
 def is_entry(variable: Any) -> bool:
     """Whether a variable is an entry of a tensor."""
     return bool(getattr(variable, "is_tensor_entry", False))

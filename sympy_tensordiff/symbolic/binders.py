@@ -18,7 +18,7 @@ from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewi
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic import depth, hooks, walkers
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import Node, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
@@ -32,10 +32,7 @@ class Binder(Node):
 
     is_binder = True
 
-    @property
-    def body(self) -> Any:
-        """The expression under the binder."""
-        return self.args[0]
+    body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
         """As `Basic.compare`; those too deep for it stand behind the others, in an order of their own."""
@@ -47,10 +44,7 @@ class Binder(Node):
         left, right = (mine.is_deep, mine.digest), (theirs.is_deep, theirs.digest)
         return (left > right) - (left < right)
 
-    @property
-    def limits(self) -> tuple[Any, ...]:
-        """The limits, SymPy tuples that start with the index."""
-        return tuple(self.args[1:])
+    limits: tuple[Any, ...] = arguments(1, "The limits, SymPy tuples that start with the index.")
 
     @property
     def index_parts(self) -> tuple[Any, ...]:

@@ -16,30 +16,26 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.rows import atoms_in, linear, range_rows
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import linear, range_rows, shape_rows
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.values import find_point
+from sympy_tensordiff.integer.values import find_point, hardest
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indices import data_of, is_data, to_affine
+from sympy_tensordiff.symbolic.indices import data_of, is_data, relation_row, to_affine
 
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
-Interval = tuple[int, int]
 
 
 class Scope(NamedTuple):
     """What is known where a read happens, over variables 0, 1, … for the indices.
 
-    ``variables`` maps an index with a numeric range to its variable, ``rows`` are the ranges and
-    conditions, ``boxes`` an interval around each variable; ``exact`` says that the boxes alone
-    are the rows.
+    ``variables`` maps an index with a numeric range to its variable; ``rows`` are the ranges and conditions.
     """
 
     variables: dict[Expr, int]
     names: tuple[Expr, ...] = ()
     rows: tuple[Row, ...] = ()
-    boxes: tuple[Interval, ...] = ()
-    exact: bool = True
 
     def form(self, index: Expr) -> Affine | None:
         """The form of an index over the variables; None where it holds a symbol without a range, a product, or data."""
@@ -58,7 +54,7 @@ class Scope(NamedTuple):
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool) -> Scope | None:
-        """The scope inside of a range; None where nothing is known to be read there: the range is or may be empty.
+        """The scope inside of a range; None where nothing is known to be read there: the range may be empty.
 
         The range of an axis never is.
         """
@@ -71,39 +67,20 @@ class Scope(NamedTuple):
             return self._replace(variables=variables)
         number = len(self.names)
         variables[index] = number
-        rows = range_rows(number, lows, highs)
-        box = max(self.interval(low)[0] for low in lows), min(self.interval(high)[1] for high in highs)
-        if box[0] > box[1]:
-            return None
-        exact = self.exact and not atoms_in((*lows, *highs))
-        return Scope(variables, (*self.names, index), (*self.rows, *rows), (*self.boxes, box), exact)
+        return Scope(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
 
     def under(self, rows: Sequence[Row]) -> Scope:
         """The scope behind further conditions."""
-        return self._replace(rows=(*self.rows, *rows), exact=False) if rows else self
+        return self._replace(rows=(*self.rows, *rows)) if rows else self
 
-    def interval(self, form: Affine) -> Interval:
-        """Numbers that enclose the form on the boxes."""
-        low = high = form.constant
-        for variable, coefficient in form.terms:
-            if isinstance(variable, Quotient):
-                first, last = (end // variable.divisor for end in self.interval(variable.form))
-            elif isinstance(variable, PositivePart):
-                first, last = (max(0, end) for end in self.interval(variable.form))
-            else:
-                first, last = self.boxes[variable]
-            low += coefficient * (first if coefficient > 0 else last)
-            high += coefficient * (last if coefficient > 0 else first)
-        return low, high
-
-    def point(self, violation: Affine) -> dict[int, int] | None:
-        """Values of the variables at which ``violation >= 0``; None where there are none."""
-        if self.interval(violation)[1] < 0:
+    def point(self, inside: Row) -> dict[int, int] | None:
+        """Values at which a row does not hold, ends of the ranges if possible; None where there are none."""
+        if implied(inside, self.rows):
             return None
-        if self.exact and not violation.compounds():
-            ends = {number: box[0] for number, box in enumerate(self.boxes)}
-            return ends | {v: self.boxes[v][c > 0] for v, c in violation.terms}
-        return find_point([*self.rows, Row("ge", violation)], list(range(len(self.names))))
+        variables = range(len(self.names))
+        rows = (*self.rows, inside.negation())
+        ends = [Row("eq", Affine({v: 1}) - end) for v, end in hardest(inside, variables[::-1], self.rows).items()]
+        return find_point([*rows, *ends], variables) or find_point(rows, variables)
 
 
 def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
@@ -166,8 +143,7 @@ def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tup
         if rows is None:
             break
         parts.append((value, scope.under(rows)))
-        negation = [Row("ge", -rows[0].form - 1)] if len(rows) == 1 and rows[0].kind == "ge" else None
-        scope = scope.under(negation) if negation else None
+        scope = scope.under([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
     return parts
 
 
@@ -193,13 +169,7 @@ def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
     if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
         return None
     sides = scope.forms(condition.args)
-    if sides is None:
-        return None
-    left, right = sides
-    if isinstance(condition, Eq):
-        return [Row("eq", left - right)]
-    difference = left - right if isinstance(condition, (Ge, Gt)) else right - left
-    return [Row("ge", difference - 1 if isinstance(condition, (Gt, Lt)) else difference)]
+    return None if sides is None else [relation_row(condition, sides[0] - sides[1])]
 
 
 def _check_read(entry: TensorEntry, scope: Scope) -> None:
@@ -208,11 +178,9 @@ def _check_read(entry: TensorEntry, scope: Scope) -> None:
         form = scope.form(index)
         if form is None or form.is_constant:
             continue
-        violations = [-form - 1]
-        if extent.is_Integer:
-            violations.append(form - int(extent))
-        for violation in violations:
-            point = scope.point(violation)
+        # A symbolic extent has no end that is known.
+        for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Row("ge", form)]:
+            point = scope.point(inside)
             if point is not None:
                 raise OutOfShapeError(_message(entry, axis, form, point, scope))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from operator import index as as_int
 from typing import Any
 
 from sympy import Expr, Mod, Piecewise, S, floor
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
-from sympy_tensordiff.symbolic.matrix_functions import checked_axes
+from sympy_tensordiff.symbolic.indices import as_int
+from sympy_tensordiff.symbolic.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression
 from sympy_tensordiff.symbolic.tabulate import read, same_extent, tabulate
@@ -47,9 +47,10 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     """
     parts = _several(tensors, "stack")
     rank = len(shape_of(parts[0])) + 1
-    if not -rank <= as_int(axis) < rank:
+    number = as_int(axis, "stack: an axis")
+    if not -rank <= number < rank:
         raise ShapeError(f"stack: the result has rank {rank}, so it has no axis {axis}")
-    place = as_int(axis) % rank
+    place = number % rank
 
     def with_axis(part: Any) -> Any:
         shape = shape_of(part)
@@ -89,7 +90,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     (m + n,)
     """
     parts = _several(tensors, "concatenate")
-    (along,) = checked_axes(axis, parts[0], "concatenate")
+    along = checked_axis(axis, parts[0], "concatenate")
     shape = list(shape_of(parts[0]))
     for part in parts[1:]:
         others = shape_of(part)

@@ -239,7 +239,7 @@ def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: boo
         return function(*arguments)
     if function in (Add, Mul, Max, Min):
         # SymPy counts or compares the nodes of the arguments to order them, by recursion.
-        arguments = sorted(arguments, key=_place)
+        arguments = sorted(arguments, key=_operand_order)
     if function not in (Max, Min):
         return function(*arguments, evaluate=False)
     result = Expr.__new__(function, *arguments)
@@ -247,7 +247,7 @@ def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: boo
     return result
 
 
-def _place(argument: Any) -> tuple[bool, int, bytes]:
+def _operand_order(argument: Any) -> tuple[bool, int, bytes]:
     """Where an argument stands among others: numbers first, as SymPy looks for them there."""
     return not argument.is_Number, measures(argument).size, measures(argument).digest
 

@@ -14,6 +14,7 @@ from sympy import Expr, KroneckerDelta, Mul, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.base import argument, arguments
 from sympy_tensordiff.symbolic.operations import (
     Read,
     Shape,
@@ -34,7 +35,7 @@ from sympy_tensordiff.symbolic.subscripts import (
     written_out,
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, namesakes, places, same_extent
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, namesakes, same_extent
 
 
 class EinsumProduct(TensorOperation):
@@ -114,10 +115,7 @@ class EinsumProduct(TensorOperation):
         """The labels of the result."""
         return self._parsed.output
 
-    @property
-    def operands(self) -> tuple[Any, ...]:
-        """The operands."""
-        return tuple(self.args[1:])
+    operands: tuple[Any, ...] = arguments(1, "The operands.")
 
     @property
     def label_extents(self) -> dict[str, Any]:
@@ -136,7 +134,7 @@ class EinsumProduct(TensorOperation):
         extents = self.label_extents
         summed = [label for label in extents if label not in output]
         lengths = [extents[label] for label in summed]
-        own = places(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)
+        own = entry_indices(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)
         at = {**dict(zip(output, indices, strict=True)), **dict(zip(summed, own, strict=True))}
         varying = varying_in(at.values())
         scalars = [operand for operand, labels in zip(self.operands, inputs, strict=True) if not labels]
@@ -229,15 +227,8 @@ class FilledTensor(TensorOperation):
     def index_parts(self) -> tuple[Expr, ...]:
         return tuple(self.args[1].args)
 
-    @property
-    def value(self) -> Expr:
-        """The value of all entries."""
-        return self.args[0]
-
-    @property
-    def extents(self) -> Tuple:
-        """The shape as an argument."""
-        return self.args[1]
+    value: Expr = argument(0, "The value of all entries.")
+    extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
         """The value."""

@@ -9,7 +9,7 @@ from sympy import Add, Basic, Dummy, Expr, Indexed, Lambda, Mul, Piecewise, Pow,
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.base import Node, argument, arguments, is_placeholder
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.indices import Renaming
@@ -173,15 +173,8 @@ class TensorPow(Entrywise):
         refuse_scalars(operands, "TensorPow")
         return cls._unchecked(*operands)
 
-    @property
-    def base(self) -> Any:
-        """What is raised to a power."""
-        return self.args[0]
-
-    @property
-    def exponent(self) -> Any:
-        """The power."""
-        return self.args[1]
+    base = argument(0, "What is raised to a power.")
+    exponent = argument(1, "The power.")
 
     def applied(self, *values: Any) -> Any:
         """The power of scalars."""
@@ -234,15 +227,8 @@ class TensorFunction(Entrywise):
     def _inferred(cls, *args: Any) -> Shape:
         return broadcast_shape(args[1:], cls.__name__)
 
-    @property
-    def template(self) -> Any:
-        """The function of real numbers, a `sympy.Lambda`."""
-        return self.args[0]
-
-    @property
-    def operands(self) -> tuple[Any, ...]:
-        """The operands, one per variable of the template."""
-        return tuple(self.args[1:])
+    template = argument(0, "The function of real numbers, a `sympy.Lambda`.")
+    operands: tuple[Any, ...] = arguments(1, "The operands, one per variable of the template.")
 
     def applied(self, *values: Any) -> Any:
         """The function at other arguments: ``values`` in place of the operands."""

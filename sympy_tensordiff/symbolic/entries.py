@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
 from sympy_tensordiff.symbolic import depth, walkers, whole
-from sympy_tensordiff.symbolic.base import Node, RealScalar
+from sympy_tensordiff.symbolic.base import Node, RealScalar, argument, arguments
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
@@ -172,15 +172,8 @@ class TensorEntry(PrintedEntry, RealScalar):
         indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 
-    @property
-    def tensor(self) -> Any:
-        """The tensor expression that is read."""
-        return self.args[0]
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        """The index expressions, one per axis."""
-        return tuple(self.args[1:])
+    tensor = argument(0, "The tensor expression that is read.")
+    indices: tuple[Expr, ...] = arguments(1, "The index expressions, one per axis.")
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:

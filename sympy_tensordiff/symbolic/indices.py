@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import lcm, prod
+from operator import index
 from typing import Any
 
 from sympy import (
@@ -35,6 +36,8 @@ from sympy import (
     Mul,
     Ne,
     Pow,
+    StrictGreaterThan,
+    StrictLessThan,
     Subs,
     Symbol,
     Wild,
@@ -51,7 +54,7 @@ from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
 from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
@@ -128,6 +131,19 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
+def relation_row(relation: Any, difference: Affine) -> Row:
+    """The row of an equation or inequality of integers, given the form of its left side minus the right one.
+
+    >>> i = indices("i")
+    >>> relation_row(i < 3, to_affine(i - 3, str))
+    -i + 2 >= 0
+    """
+    if isinstance(relation, Eq):
+        return Row("eq", difference)
+    form = difference if relation.gts is relation.lhs else -difference
+    return Row("ge", form - 1 if isinstance(relation, StrictGreaterThan | StrictLessThan) else form)
+
+
 def is_data(expr: Any) -> bool:
     """Whether an expression is an entry of a tensor of integers, which may stand in an index."""
     tensor = expr.tensor if getattr(expr, "is_tensor_entry", False) else expr
@@ -166,6 +182,16 @@ def as_expr(value: object, what: str) -> Any:
         raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (Derivative, Subs)) for part in parts) else expr
+
+
+def as_int(value: Any, what: str) -> int:
+    """A number of places or of an axis, which is no expression."""
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise ArgumentTypeError(f"{what} must be an int, not {value!r}")
 
 
 def may_be_real(symbol: Any) -> bool:

@@ -36,9 +36,8 @@ from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
-from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, names_in, rebound, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 

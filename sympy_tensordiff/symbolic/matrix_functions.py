@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
-from typing import Any, SupportsIndex
+from typing import Any
 
 from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.base import argument
+from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, same_extent
 
 _SECTIONS = """
 Parameters
@@ -55,10 +55,7 @@ class MatrixFunction(TensorOperation):
     def _inferred(cls, *args: Any) -> Shape:
         return shape_of(args[0])
 
-    @property
-    def matrix(self) -> Any:
-        """The square matrix."""
-        return self.args[0]
+    matrix = argument(0, "The square matrix.")
 
 
 @documented(_SECTIONS)
@@ -164,10 +161,7 @@ class TensorCofactor(TensorOperation):
         """How many times the determinant is differentiated."""
         return int(self.args[0])
 
-    @property
-    def matrix(self) -> Any:
-        """The square matrix."""
-        return self.args[1]
+    matrix = argument(1, "The square matrix.")
 
     @property
     def operands(self) -> tuple[Any, ...]:
@@ -214,10 +208,7 @@ class TensorLogSumExp(TensorOperation):
         gone = {int(axis) for axis in args[1].args}
         return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
 
-    @property
-    def tensor(self) -> Any:
-        """The tensor whose entries are summed."""
-        return self.args[0]
+    tensor = argument(0, "The tensor whose entries are summed.")
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -231,12 +222,17 @@ class TensorLogSumExp(TensorOperation):
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
         """The logarithm of the sum of exponentials, which may overflow where this node does not."""
         lengths = [self.tensor.shape[axis] for axis in self.axes]
-        own = places(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
+        own = entry_indices(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
         rest, summed = iter(indices), iter(own)
         at = [next(summed) if axis in self.axes else next(rest) for axis in range(self.tensor.rank)]
         body = exp(read(self.tensor, at, varying_in(at)))
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
         return log(IndexedSum(body, *limits) if limits else body)
+
+
+def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
+    """One axis of a tensor as the user counts it, as a number from 0 on."""
+    return checked_axes((axis,), tensor, owner)[0]
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
@@ -246,9 +242,7 @@ def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
         return tuple(range(rank))
     numbers = []
     for axis in axes if isinstance(axes, (tuple, list, Tuple)) else (axes,):
-        if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-            raise ArgumentTypeError(f"{owner}: an axis must be an int, not {axis!r}")
-        number = index(axis)
+        number = as_int(axis, f"{owner}: an axis")
         if not -rank <= number < rank:
             raise ShapeError(f"{owner}: {tensor} of shape {shape_of(tensor)} has no axis {number}")
         numbers.append(number % rank)

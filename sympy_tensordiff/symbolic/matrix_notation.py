@@ -218,7 +218,7 @@ class _Network:
         ring = self._ring(component)
         if not ring:
             return None
-        there, back = self._around(ring), self._around([ring[0], *ring[:0:-1]])
+        there, back = self._cyclic_product(ring), self._cyclic_product([ring[0], *ring[:0:-1]])
         return Call("trace", (min(there, back, key=_transposes),))
 
     def _ring(self, component: Sequence[str]) -> list[str]:
@@ -235,7 +235,7 @@ class _Network:
             ring.append(next(label for label in self.matrices[ring[-1]] if label in left and label not in ring))
         return ring
 
-    def _around(self, ring: Sequence[str]) -> Any:
+    def _cyclic_product(self, ring: Sequence[str]) -> Any:
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
             vectors = self._at(label, (previous, following))

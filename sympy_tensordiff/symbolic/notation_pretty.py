@@ -49,7 +49,7 @@ class PrettyWriter(TraditionalWriter):
     def parenthesized(self, form: Form) -> Form:
         return prettyForm(*form.parens())
 
-    def beside(self, *parts: Any) -> Form:
+    def concatenated(self, *parts: Any) -> Form:
         """Forms and texts from the left to the right, on one baseline."""
         return prettyForm(*stringPict.next(*parts))
 
@@ -58,7 +58,7 @@ class PrettyWriter(TraditionalWriter):
         parts: list[Any] = [forms[0]]
         for form in forms[1:]:
             parts += [sign, form]
-        return self.beside(*parts)
+        return self.concatenated(*parts)
 
     def leaf(self, leaf: Leaf) -> Form:
         return self.printer._print(leaf.node)
@@ -74,7 +74,7 @@ class PrettyWriter(TraditionalWriter):
         for minus, term in notation.terms:
             sign = (" - " if minus else " + ") if parts else "-" if minus else ""
             parts += [sign, self.at(term, ELEMENTWISE if minus else ADD)]
-        return self.beside(*parts[not parts[0] :])
+        return self.concatenated(*parts[not parts[0] :])
 
     def product(self, notation: Product) -> Form:
         over, under = fraction(abs(notation.number) * Mul(*notation.scalars))
@@ -88,7 +88,7 @@ class PrettyWriter(TraditionalWriter):
         form = self.between(self.times, [*front, *inner] or [prettyForm("1")])
         if below:
             form = prettyForm(*stringPict.stack(form, stringPict.LINE, self.between(self.times, below)))
-        return self.beside("-", form) if notation.number.is_negative else form
+        return self.concatenated("-", form) if notation.number.is_negative else form
 
     @property
     def times(self) -> str:
@@ -117,7 +117,7 @@ class PrettyWriter(TraditionalWriter):
         return self.call(Call("diag", (notation.vector,)))
 
     def power(self, notation: Power) -> Form:
-        return self.superscript(notation.base, self.beside(self.dot, self.at(notation.exponent, 0)))
+        return self.superscript(notation.base, self.concatenated(self.dot, self.at(notation.exponent, 0)))
 
     @property
     def dot(self) -> str:
@@ -135,16 +135,16 @@ class PrettyWriter(TraditionalWriter):
         if notation.name == "abs":
             return prettyForm(*args.parens("|", "|"))
         keywords = [f", {name}={value}" for name, value in notation.keywords if value is not None]
-        return self.beside(notation.name, self.parenthesized(self.beside(args, *keywords)))
+        return self.concatenated(notation.name, self.parenthesized(self.concatenated(args, *keywords)))
 
     def applied(self, notation: Applied) -> Form:
         function = self.parenthesized(self.printer._print(notation.template))
         args = self.between(", ", [self.at(arg, 0) for arg in notation.args])
-        return self.beside(function, self.parenthesized(args))
+        return self.concatenated(function, self.parenthesized(args))
 
     def indicator(self, notation: Indicator) -> Form:
         left, right = (self.at(side, 0) for side in notation.sides)
-        return prettyForm(*self.beside(left, f" {self.relation(notation.sign)} ", right).parens("[", "]"))
+        return prettyForm(*self.concatenated(left, f" {self.relation(notation.sign)} ", right).parens("[", "]"))
 
     def relation(self, sign: str) -> str:
         """The sign of a relation."""
@@ -159,7 +159,7 @@ class PrettyWriter(TraditionalWriter):
             if relation:
                 left, sign, right = relation
                 where = ["for ", self.at(left, 0), f" {self.relation(sign)} ", self.at(right, 0)]
-            lines.append(self.beside(value, " " * (widest - value.width() + 2), *where))
+            lines.append(self.concatenated(value, " " * (widest - value.width() + 2), *where))
         width = max(line.width() for line in lines)
         rows = [prettyForm(*line.right(" " * (width - line.width()))) for line in lines]
         return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
@@ -170,7 +170,7 @@ class PrettyWriter(TraditionalWriter):
         if summed:
             sign = prettyForm(*stringPict("∑" if self.is_unicode else "Sum").below(", ".join(summed)))
             sign.baseline = 0
-            body = self.beside(sign, " ", body)
+            body = self.concatenated(sign, " ", body)
         if not notation.output:
             return body
         body = prettyForm(*body.parens("[", "]"))
@@ -183,4 +183,4 @@ class PrettyWriter(TraditionalWriter):
             delta, half = "δ" if self.is_unicode else "delta", len(tensor.shape)
             pairs = zip(indices[:half], indices[half:], strict=True)
             return self.between(self.times, [prettyForm(f"{delta}[{left}, {right}]") for left, right in pairs])
-        return self.beside(self.at(tensor, ATOM), f"[{', '.join(indices)}]")
+        return self.concatenated(self.at(tensor, ATOM), f"[{', '.join(indices)}]")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from operator import index as as_int
 from typing import Any
 
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
@@ -22,7 +21,7 @@ from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPo
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tabulate import read, tabulate
@@ -307,7 +306,7 @@ def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
 
 def _range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
     """The start, the step and the length of a slice; negative numbers count from the end of the axis."""
-    step = 1 if index.step is None else as_int(index.step)
+    step = 1 if index.step is None else as_int(index.step, "the step of a slice")
     bounds = [None if bound is None else as_expr(bound, "a bound of a slice") for bound in (index.start, index.stop)]
     if step == 0:
         raise IndexExpressionError(f"{short(tensor)}: the step of a slice is 0; it must be another integer")

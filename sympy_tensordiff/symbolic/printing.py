@@ -270,7 +270,7 @@ def fractions_joined(printer: Any) -> Iterator[None]:
         del printer._print_floor, printer._print_ceiling
 
 
-def place_in_formula(asking: FrameType) -> str:
+def position_in_formula(asking: FrameType) -> str:
     """Where a node stands whose precedence is asked for: in ``text``, or a ``factor``, the ``last`` one, ``other``."""
     # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
     frame = asking.f_back

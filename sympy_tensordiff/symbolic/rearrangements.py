@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from operator import index as as_int
 from typing import Any
 
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic.functions import transpose
+from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of, shape_tuple
 from sympy_tensordiff.symbolic.signatures import Expression, documented
@@ -242,7 +242,9 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
         return reshape(roll(ravel(A), shift, 0), shape)
     axes = checked_axes(axis, A, "roll")
     shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
-    by = dict(zip(axes, map(as_int, shifts), strict=True))
+    if len(shifts) != len(axes):
+        raise ArgumentError(f"roll: {len(shifts)} shifts are not for {len(axes)} axes; give one shift for each")
+    by = {axis: as_int(by, "roll: a shift") for axis, by in zip(axes, shifts, strict=True)}
 
     def entry(*indices: Expr) -> Any:
         return read(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
@@ -265,7 +267,7 @@ def tril(A: Expression, k: int = 0) -> Any:
     >>> td.tril(td.TensorSymbol("A", (3, 3)))
     TensorComprehension(Piecewise((A[i, j], i >= j), (0, True)), (i, 3), (j, 3))
     """
-    return _triangle(A, "tril", lambda i, j: j <= i + as_int(k))
+    return _triangle(A, "tril", lambda i, j: j <= i + as_int(k, "tril: k"))
 
 
 @documented(_TRIANGLE)
@@ -283,7 +285,7 @@ def triu(A: Expression, k: int = 0) -> Any:
     >>> td.triu(td.TensorSymbol("A", (3, 3)), 1).shape
     (3, 3)
     """
-    return _triangle(A, "triu", lambda i, j: j >= i + as_int(k))
+    return _triangle(A, "triu", lambda i, j: j >= i + as_int(k, "triu: k"))
 
 
 def _triangle(A: Any, owner: str, condition: Any) -> Any:
@@ -323,10 +325,13 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
     """
     A = operand(A, "pad")
     shape = shape_of(A)
-    pair = pad_width if isinstance(pad_width, (tuple, list)) else (pad_width, pad_width)
+    pair = pad_width if isinstance(pad_width, (tuple, list)) and pad_width else (pad_width, pad_width)
     pairs = list(pair) if isinstance(pair[0], (tuple, list)) else [pair] * len(shape)
-    if len(pairs) != len(shape) or any(len(both) != 2 for both in pairs):
+    if len(pairs) != len(shape) or any(not isinstance(both, (tuple, list)) or len(both) != 2 for both in pairs):
         raise ArgumentError(f"pad: {pad_width} has no pair of widths for each axis of {A}, whose shape is {shape}")
+    pairs = [[as_expr(width, "pad: a width") for width in both] for both in pairs]
+    if any(width.is_negative for both in pairs for width in both):
+        raise ArgumentError(f"pad: {pad_width} has a negative width; a slice, A[1:-1], takes entries away")
 
     def entry(*at: Expr) -> Any:
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]

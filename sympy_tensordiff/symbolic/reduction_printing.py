@@ -12,7 +12,7 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.printing import (
     Printed,
-    place_in_formula,
+    position_in_formula,
     positive_first,
     refuse_unprintable,
     shown_body,
@@ -32,7 +32,7 @@ class PrintedReduction(Printed):
     @property
     def precedence(self) -> int:
         """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
-        place = place_in_formula(sys._getframe(1))
+        place = position_in_formula(sys._getframe(1))
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
 
     def _latex(self: Any, printer: Any) -> str:

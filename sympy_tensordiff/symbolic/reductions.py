@@ -16,13 +16,14 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
     checked_axes,
+    checked_axis,
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.rearrangements import ravel
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate
 
 OVER_AXES = """
 Parameters
@@ -224,7 +225,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
     >>> td.var(x) == td.mean((x - td.mean(x)) ** 2)
     True
     """
-    A = operand(A, "var")
+    A, ddof = operand(A, "var"), as_expr(ddof, "var: ddof")
     gone = checked_axes(axis, A, "var")
     centred = A - mean(A, gone, keepdims=len(gone) < len(shape_of(A)))
     result = mean(square(centred), gone, keepdims=keepdims)
@@ -281,7 +282,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        own = places(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
+        own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
@@ -295,7 +296,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
 def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     """A reduction up to each entry along an axis."""
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
-    (along,) = checked_axes(0 if axis is None else axis, A, owner)
+    along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))

@@ -8,7 +8,7 @@ from sympy import Add, Dummy, Idx, Max, Min, Mul, Symbol, expand
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic import depth
-from sympy_tensordiff.symbolic.base import RealScalar
+from sympy_tensordiff.symbolic.base import RealScalar, argument
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorExpr
@@ -56,10 +56,7 @@ class IndexedReduction(Binder, RealScalar):
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
         return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
 
-    @property
-    def function(self) -> Any:
-        """The body, under the name SymPy's printers ask for."""
-        return self.args[0]
+    function = argument(0, "The body, under the name SymPy's printers ask for.")
 
 
 @documented(_SECTIONS)

@@ -74,13 +74,13 @@ def tabulate(
     """
     shape = tuple(map(sympify, shape))  # SymPy's shapes may be Python integers
     indices = fresh_indices(len(shape), (*operands, *shape), names)
-    body = entry(*places(indices, shape))
-    if isinstance(body, TensorEntry) and body.indices == places(indices, shape) and body.tensor.shape == shape:
+    body = entry(*entry_indices(indices, shape))
+    if isinstance(body, TensorEntry) and body.indices == entry_indices(indices, shape) and body.tensor.shape == shape:
         return body.tensor
     return TensorComprehension(body, *zip(indices, shape, strict=True)) if shape else body
 
 
-def places(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
+def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
     """The indices, and 0 along axes of extent 1."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
@@ -124,7 +124,7 @@ def read(
     """
     if not is_whole(tensor):
         return tensor
-    indices = places(indices, tensor.shape)
+    indices = entry_indices(indices, tensor.shape)
     if not isinstance(tensor, TensorComprehension):
         return tensor[indices]
     nodes = _upper_nodes(tensor.body)

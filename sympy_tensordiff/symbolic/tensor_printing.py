@@ -32,7 +32,7 @@ from sympy_tensordiff.symbolic.notation import (
 from sympy_tensordiff.symbolic.notation_latex import RELATIONS, LatexWriter
 from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter
-from sympy_tensordiff.symbolic.printing import Printed, place_in_formula, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
 
 # Element-wise functions that the package has under another name than SymPy.
 NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
@@ -54,7 +54,7 @@ class PrintedTensor(Printed):
         """
         if measures(self).is_unprintable:
             return ATOM
-        place = place_in_formula(sys._getframe(1))
+        place = position_in_formula(sys._getframe(1))
         if place == "text":
             level = TextWriter(None).level(notation_of(self))
             return level if level >= POW else ADD
@@ -94,17 +94,17 @@ def _einsum(node: Any) -> Any:
 
 
 def _sum(node: Any) -> Any:
-    parts = zip(node.args, _beside_others(node), strict=True)
+    parts = zip(node.args, _without_broadcasts(node), strict=True)
     return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
 
 
 def _product(node: Any) -> Any:
-    factors = zip(node.args, _beside_others(node), strict=True)
+    factors = zip(node.args, _without_broadcasts(node), strict=True)
     return product(factors=[notation if rank(factor) else in_front(notation) for factor, notation in factors])
 
 
 def _power(node: Any) -> Any:
-    base, exponent = _beside_others(node)
+    base, exponent = _without_broadcasts(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
         return Power(base, exponent)
@@ -114,7 +114,7 @@ def _power(node: Any) -> Any:
     return _powered(base, number)
 
 
-def _beside_others(node: Any) -> list[Any]:
+def _without_broadcasts(node: Any) -> list[Any]:
     """The operands of an element-wise node, without the ones with which NumPy's rule repeats them, if it does."""
     parts = [_narrow(operand) for operand in node.operands]
     reached = all(
@@ -169,7 +169,7 @@ def _function(node: Any) -> Any:
     softmax = _softmax(node)
     if softmax is not None:
         return softmax
-    operands = tuple(_beside_others(node))
+    operands = tuple(_without_broadcasts(node))
     body, names = node.template.expr, node.template.variables
     if isinstance(body, Pow) and body.args == (*names, S.Half):
         return Call("sqrt", operands)

@@ -1,4 +1,4 @@
-"""Tensor variables and tensors given entry by entry."""
+"""Tensors that have a name, variables and expressions, and tensors given entry by entry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import keyword
 import re
 import sys
 import unicodedata
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
@@ -16,11 +17,12 @@ from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indices import Substitution
+from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, named_in
 
-__all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
+__all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
 
 
 class TensorSymbol(PrintedSymbol, TensorExpr):
@@ -157,6 +159,64 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         return self
 
 
+class NamedTensor(PrintedSymbol, TensorExpr):
+    """An expression that is printed by a name, which `td.name` gives it.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x = td.TensorSymbol("x", 3)
+    >>> y = td.name(2*x, "y")
+    >>> y, y.shape, y.definition, y.doit()
+    (y, (3,), 2*x, 2*x)
+    >>> y.func(*y.args) == y, y.free_symbols == {x}
+    (True, True)
+    """
+
+    is_symbol = True
+    is_named = True
+
+    def __new__(cls, name: Any, definition: Any) -> NamedTensor:
+        result: NamedTensor = cls._unchecked(Str(checked_name(name)), as_expr(definition, "the definition"))
+        return result
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return str(self._args[0].name)
+
+    @property
+    def definition(self) -> Any:
+        """What the name stands for."""
+        return self._args[1]
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return tuple(getattr(self.definition, "shape", ()))
+
+    @property
+    def index_parts(self) -> tuple[Expr, ...]:
+        return self.shape
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return walkers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
+
+    dtype = float
+    below = None
+    symmetric = False
+    positive = False
+
+    def _sympyrepr(self, printer: Any) -> str:
+        return f"NamedTensor({self.name!r}, {printer._print(self.definition)})"
+
+    def doit(self, **hints: Any) -> Any:
+        return self.definition.doit(**hints)
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        return self
+
+
 class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     """The tensor whose entry ``[i, j]`` is ``body``.
 
@@ -263,3 +323,15 @@ def checked_name(name: Any) -> str:
 def as_entry(scalar: Any) -> Any:
     """A scalar as the entry of a comprehension without axes, which SymPy takes for a leaf."""
     return TensorComprehension._trusted(scalar, ())[()]
+
+
+class _InFull(Rewriting):
+    def definition(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
+        return (yield self.visit(expr.definition, scope))
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {NamedTensor: definition}
+
+
+def in_full(expr: Any) -> Any:
+    """An expression with all definitions in the places of the names."""
+    return _InFull().run(expr) if named_in([expr]) else expr

@@ -40,7 +40,6 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
-from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
@@ -53,7 +52,7 @@ from sympy_tensordiff.symbolic.notation import (
     Row,
 )
 from sympy_tensordiff.symbolic.subscripts import LETTERS
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Scope
 from sympy_tensordiff.symbolic.whole import is_whole
 

@@ -6,7 +6,7 @@ recursive passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -67,8 +67,8 @@ def names_in(exprs: Iterable[Basic]) -> set[str]:
     return {name for name in names if isinstance(name, str)}
 
 
-def postorder(expr: Basic, done: Mapping[Basic, Any], below: Callable[[Any], tuple[Any, ...]] = parts) -> Iterator[Any]:
-    """The nodes of an expression, arguments first, that are not ``done`` (and are, when the next is asked for)."""
+def postorder(expr: Any, done: Container[Any], below: Callable[[Any], Sequence[Any]] = parts) -> Iterator[Any]:
+    """The nodes, arguments first, that are not ``done`` (and are, when the next is asked for)."""
     stack = [expr]
     while stack:
         node = stack[-1]

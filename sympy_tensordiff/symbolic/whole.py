@@ -99,7 +99,7 @@ def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
 
 def refuse_asked(tensor: Any, asking: FrameType) -> None:
     """Raise where a property is asked by the constructor of a scalar node, which would take the tensor."""
-    found = ASKING.get(_place(asking))
+    found = ASKING.get(_function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
@@ -122,7 +122,7 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
     for _ in range(3):
         if frame is None:
             return
-        place = _place(frame)
+        place = _function_of(frame)
         if place == ("sympy.core.power", "__new__"):
             _refuse_one(tensor, frame)
         if place in TAKING:
@@ -136,5 +136,5 @@ def _refuse_one(tensor: Any, power: FrameType) -> None:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
 
 
-def _place(frame: FrameType) -> tuple[str, str]:
+def _function_of(frame: FrameType) -> tuple[str, str]:
     return frame.f_globals.get("__name__", ""), frame.f_code.co_name

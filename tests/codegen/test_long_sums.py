@@ -87,6 +87,7 @@ def test_a_sum_to_which_each_turn_adds():
         assert abs(float(found) / right - 1) < 2e-6
 
 
+@pytest.mark.usefixtures("uncompiled")
 @every("number, name", list(enumerate(["sum", "angles", "condition", "two", "matrix", "turns"])))
 def test_all_terms_are_added_once(number, name, thorough):
     for dtype in (np.float32, np.float64) if thorough else ((np.float32, np.float64)[number % 2],):

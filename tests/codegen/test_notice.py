@@ -9,7 +9,7 @@ import time
 import pytest
 from every import every
 
-from sympy_tensordiff.codegen.run import held
+from sympy_tensordiff.codegen.run import compilation
 
 
 class Terminal(io.StringIO):
@@ -25,9 +25,9 @@ class Terminal(io.StringIO):
 ])  # fmt: skip
 def test_notice(stream, value, wait, expected):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(held, "PATIENCE", 0.05)
+        patch.setattr(compilation, "PATIENCE", 0.05)
         patch.setattr(sys, "stderr", stream())
-        patch.setenv(held.NOTICE, value)
-        with held.noticed("compiling 3 kernels"):
+        patch.setenv(compilation.NOTICE, value)
+        with compilation.noticed("compiling 3 kernels"):
             time.sleep(wait)
         assert sys.stderr.getvalue() == expected

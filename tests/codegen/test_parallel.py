@@ -171,7 +171,7 @@ def test_one_pool_of_threads():
     assert seen == before
 
 
-def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
+def test_a_library_that_python_calls_keeps_its_threads(monkeypatch, uncompiled):
     """An inverse between kernels is computed by LAPACK on all cores, also where loops run on Numba's threads."""
     x = td.TensorSymbol("x", (n, n))
     limited = []

@@ -2,7 +2,9 @@
 
 import math
 import random
+import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,10 +15,13 @@ from every import every
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
+from sympy_tensordiff.codegen.ir.bounds import check_bounds
+from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, accumulator
-from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, span
-from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Load, Name, Number, Operation
+from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, extent, span
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, filling
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu
 from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
@@ -154,6 +159,58 @@ def test_only_what_is_complete_is_read(read, is_right):
 def test_no_loop_changes_its_bounds():
     with pytest.raises(VerificationError, match="a loop changes n, which its bounds need"):
         NestLaws({"n"}, {"x"}).check([span("i", Affine(), n, [Set(Name("n"), Number(1))])])
+
+
+X_OF_N = Program((Argument("array", "x", "x", (n,)),), (Array("y", (n,)),), (), ())
+OWN = filling("y", ("i",), (), Load("x", (i,)))
+FILL = Set(Load("y", (i,)), Load("x", (i,)))
+LAST = Set(Name("last"), Ends((), (Bound(n - 1), Bound(Affine.variable("m")))))
+
+
+def ahead(loop):
+    """The loop with its body for the next value."""
+    return replace(loop, body=Renaming({}, forms={loop.variable: Affine.variable(loop.variable) + 1}).body(loop.body))
+
+
+def uncut(blocks):
+    """Blocks of which the last one is as long as the others."""
+    (inner,) = blocks.body
+    return replace(blocks, body=(replace(inner, highs=inner.highs[-1:]),))
+
+
+@pytest.mark.parametrize(
+    ("nest", "needs"),
+    [
+        (span("i", Affine(), n, [FILL]), None),
+        (span("i", Affine(), extent("y", 0), [FILL]), None),
+        (split(span("i", Affine(), n, [FILL]), 512, "first"), None),
+        (span("i", Affine(), n, [If((Row("ge", i - 1),), (Set(Load("y", (i - 1,)), Load("x", (i,))),))]), None),
+        (span("i", FIRST, STOP, [FILL]), None),
+        (span("i", Affine(), n + 1, [FILL]), r"axis 0 of x needs -i + n - 1 >= 0"),
+        (span("i", Affine(), n, [Set(Load("y", (i - 1,)), Load("x", (i,)))]), r"axis 0 of y needs i - 1 >= 0"),
+        (ahead(span("i", Affine(), n, [FILL])), r"axis 0 of x needs -i + n - 2 >= 0"),
+        (uncut(split(span("i", Affine(), n, [FILL]), 512, "first")), r"axis 0 of x needs -i + n - 1 >= 0"),
+        (span("i", FIRST, STOP + 1, [FILL]), r"axis 0 of x needs -i + n - 1 >= 0"),
+    ],
+)
+def test_a_nest_stays_inside_of_its_arrays(nest, needs):
+    check = partial(check_bounds, [nest], OWN, Prover(X_OF_N), BLOCK)
+    if needs is None:
+        check()
+    else:
+        with pytest.raises(VerificationError, match=re.escape(f"the nest of y: {needs}")):
+            check()
+
+
+def test_a_new_array_has_the_length_that_its_loops_have():
+    new = Alloc("t", (exactly(n),), "y")
+    entries = span("i", Affine(), extent("t", 0), [Set(Load("t", (i,)), Load("x", (i,)))])
+    check_bounds([new, LAST, entries], OWN, Prover(X_OF_N))
+    reads = span("i", Affine(), Affine.variable("last"), [Set(Load("y", (i,)), Load("t", (i,)))])
+    check_bounds([new, LAST, entries, reads], OWN, Prover(X_OF_N))
+    for wrong in (replace(new, shape=(exactly(n - 1),)), replace(new, shape=(exactly(n + 1),))):
+        with pytest.raises(VerificationError, match=r"the nest of y: axis 0 of [tx] needs"):
+            check_bounds([wrong, LAST, entries, reads], OWN, Prover(X_OF_N))
 
 
 def threads(variable, *inside):

@@ -107,3 +107,18 @@ def test_tensors_may_have_the_names_of_the_module(name):
         namespace["run"](given, *results)
         np.testing.assert_allclose(results[0], expected(given), rtol=1e-12)
         np.testing.assert_allclose(results[1], given[:, 0] / (given**2).sum(), rtol=1e-12)
+
+
+def test_calls_of_other_shapes_that_come_between(monkeypatch):
+    """As a call of another thread may, right after a call has found its temporaries to be of its shapes."""
+    runs = scratch.Runs(print, print, lambda rows: [np.empty(rows)])
+    short, fits = runs.chosen([2]), scratch.Kept.fits
+
+    def interrupted(kept, arrays):
+        monkeypatch.setattr(scratch.Kept, "fits", fits)
+        found = fits(kept, arrays)
+        runs.chosen([3])
+        return found
+
+    monkeypatch.setattr(scratch.Kept, "fits", interrupted)
+    assert runs.chosen([2]) is short

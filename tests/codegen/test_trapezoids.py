@@ -125,11 +125,18 @@ def test_short_sums_stay_loops():
     assert not trapezoids(program_of(FOUND["diagonal"][0], temporaries=False))
 
 
+# Compiled loops differ by what a processor does with terms that they leave out, which neither the slant nor the
+# precision changes: each slant, precision and kind of loop is compiled once, and all of them run as Python.
+COMPILED = {("diagonal", False, np.float64), ("upper, later", True, np.float32)}
+
+
 @pytest.mark.parametrize("name", ["diagonal", "upper, later"])
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_terms_outside_of_the_range_are_not_multiplied(name, parallel, dtype):
+def test_terms_outside_of_the_range_are_not_multiplied(name, parallel, dtype, request):
     """What is not finite stays where it belongs: 0*nan is nan."""
+    if (name, parallel, dtype) not in COMPILED:
+        request.getfixturevalue("uncompiled")
     expr = FOUND[name][0]
     arguments = tensors(expr)
     sizes = {n: 131, d: 8}

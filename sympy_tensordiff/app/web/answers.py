@@ -158,7 +158,7 @@ def formulas(parsed: Any, derivative: Any) -> Answer:
 
 
 def reading(expr: Any) -> str:
-    """What brackets with conditions below mean, where a formula is form_text so; else nothing."""
+    """What brackets with conditions below mean, where a formula is written so; else nothing."""
     if not isinstance(expr, td.TensorComprehension):
         return ""
     bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.ir.programs import Apply, Contraction, Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Place
+from sympy_tensordiff.codegen.schedule.cpu import Site
 from sympy_tensordiff.codegen.schedule.fusion import nest_of
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine
@@ -94,7 +94,7 @@ class StepPrinter:
         """The function of a nest."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
-        nest = nest_of(step, Place(self.prover, local.fresh, bare))
+        nest = nest_of(step, Site(self.prover, local.fresh, bare))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
         printer.block(nest.body)
         work = {}

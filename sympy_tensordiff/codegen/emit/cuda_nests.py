@@ -16,9 +16,11 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
+from sympy_tensordiff.codegen.ir.bounds import check_bounds
+from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, span, with_numbers
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses
@@ -215,11 +217,6 @@ class CudaPrinter(NestPrinter):
 # ---------------------------------------------------------------------------- functions
 
 
-def kernels_of(step: Kernel | Fused) -> tuple[Kernel, ...]:
-    """The kernels that run in one launch."""
-    return step.kernels if isinstance(step, Fused) else (step,)
-
-
 def _extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
     """What tells where entries stand, and which threads have one."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
@@ -246,12 +243,14 @@ class Printed(NamedTuple):
 
 
 def kernel_functions(
-    steps: Sequence[Kernel | Fused], names: Names, shapes: Shapes
+    steps: Sequence[Kernel | Fused], names: Names, prover: Prover
 ) -> Iterator[tuple[Kernel | Fused, Printed]]:
     """The functions of all steps: those that are the same but for some constants are passed these."""
+    shapes = prover.shapes
     nests = [thread_nest(step, shapes) for step in steps]
     for step, nest in zip(steps, nests, strict=True):
         _check(step, nest, shapes)
+        check_bounds(nest, step, prover)
     open_ = [_kernel(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
     patterns = [pattern(printed.text, names.texts) for printed in open_]
     alike: dict[str, list[tuple[Affine, ...]]] = {}

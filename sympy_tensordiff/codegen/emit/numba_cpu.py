@@ -50,7 +50,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Nest, Place
+from sympy_tensordiff.codegen.schedule.cpu import Nest, Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import STRIP, runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
@@ -274,7 +274,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         bare = scalar_arrays(program.arguments) | values(step)
         if isinstance(step, Kernel | Fused):
             local = names.copy()
-            place = Place(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
+            place = Site(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
             text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_lines, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import CudaPrinter, kernel_functions, kernels_of
+from sympy_tensordiff.codegen.emit.cuda_nests import CudaPrinter, kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
@@ -28,8 +28,17 @@ from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Apply, Correlation, Fused, Kernel, Product, Program, Scatter
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, function_name, uses
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    Correlation,
+    Fused,
+    Kernel,
+    Product,
+    Program,
+    Scatter,
+    kernels_of,
+)
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, uses
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 
@@ -39,7 +48,8 @@ def print_program(program: Program) -> str:
     calls: dict[str, Product | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
-    shapes = array_shapes(program)
+    prover = Prover(program)
+    shapes = prover.shapes
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     functions = Functions(names)
     for step in program.kernels:
@@ -49,7 +59,7 @@ def print_program(program: Program) -> str:
             calls[step.array] = step
     passed: dict[str, list[str]] = {}
     steps = [step for step in program.kernels if isinstance(step, Kernel | Fused)]
-    for step, printed in kernel_functions(steps, names, shapes):
+    for step, printed in kernel_functions(steps, names, prover):
         passed[function_name(step)] = printed.arguments
         functions.add(step, printed.text, "@cuda.jit\n")
     pieces += [*functions.texts, LAUNCH.strip("\n")]

@@ -8,7 +8,7 @@ from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_scatter
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Check, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
@@ -33,9 +33,14 @@ def call_facts(program: Program) -> Rows:
         rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
         rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
     for check in (*program.granted, *program.checks):
-        if len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points:
+        if _is_row(check):
             rows.append(Row("ge", -check.violation[0].form - 1))
     return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))
+
+
+def _is_row(check: Check) -> bool:
+    """Whether a row says what a check asks for."""
+    return len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
@@ -65,6 +70,8 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
+        self.is_whole = all(map(_is_row, program.checks))
+        """Whether the facts say all that checks of the call ask for."""
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
         """Whether ``row`` follows from ``context`` in every call."""
@@ -199,7 +206,7 @@ def integer_form(node: Scalar) -> Affine | None:
     return None
 
 
-def told_by_integers(value: Scalar) -> Scalar | None:
+def integer_value(value: Scalar) -> Scalar | None:
     """An integer, or a condition on integers, as it may stand in the place of a name for it; None for all else."""
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
@@ -274,7 +281,7 @@ def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | N
             yield Read(statement.target, statement, rows)
         if isinstance(statement, Set):
             value = with_integers(statement.value, integers) if integers else statement.value
-            if is_let(statement) and (told := told_by_integers(value)) is not None:
-                integers[statement.name] = told
+            if is_let(statement) and (integer := integer_value(value)) is not None:
+                integers[statement.name] = integer
             found = scalar_reads(value, rows)
             yield from (Read(load, statement, context, choices) for load, context, choices in found)

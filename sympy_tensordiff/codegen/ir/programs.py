@@ -314,6 +314,11 @@ class Fused:
 Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
 
 
+def kernels_of(step: Step) -> tuple[Kernel, ...]:
+    """The kernels that run in a step; none in a call of a library."""
+    return step.kernels if isinstance(step, Fused) else (step,) if isinstance(step, Kernel) else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """What a callable does. ``structure``: how its results are nested, as `codegen.run.results` writes it."""
@@ -340,7 +345,4 @@ class Program:
     @property
     def nests(self) -> tuple[Kernel, ...]:
         """The steps that are loop nests, and those that run together with others."""
-        found: list[Kernel] = []
-        for step in self.kernels:
-            found += step.kernels if isinstance(step, Fused) else [step] if isinstance(step, Kernel) else []
-        return tuple(found)
+        return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])

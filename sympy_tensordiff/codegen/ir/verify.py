@@ -194,7 +194,7 @@ def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kern
     kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_in_layers(prover, s, around, start),)))
     masks = _Masks(kernel.array)
     for read in reads(kernel, prover.shapes):
-        rows = _untold(program, prover, kernel, read)
+        rows = _unproved(program, prover, kernel, read)
         if rows and read.load.array in data:
             masks.entries.setdefault(read.load, {}).update(dict.fromkeys(rows))
         elif rows:
@@ -202,7 +202,7 @@ def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kern
     return replace(kernel, body=rewrite(kernel.body, masks.statement)) if masks.entries or masks.loads else kernel
 
 
-def _untold(program: Program, prover: Prover, kernel: Kernel, read: Read) -> Rows:
+def _unproved(program: Program, prover: Prover, kernel: Kernel, read: Read) -> Rows:
     """What has to hold for a read to be inside, and nothing tells."""
     wanted = prover.axes_inside(read.load, prover.shapes[read.load.array], read.context)
     return tuple(row for _, row in wanted if not is_refused(program, prover, kernel, read, row))

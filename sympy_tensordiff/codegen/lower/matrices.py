@@ -47,7 +47,7 @@ class Matrices(Storage):
         if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         for terms in (self._opened(node), self._opened_twice(node, context)):
-            split = None if terms is None else self._taken_apart(terms, context)
+            split = None if terms is None else self._split_sum(terms, context)
             chosen = None if split is None else self._chosen(split)
             if chosen is not None:
                 product = yield self._product_of(*chosen)
@@ -93,7 +93,7 @@ class Matrices(Storage):
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
-    def _taken_apart(self, terms: Terms, context: Context, apart: Rows = ()) -> Split | None:
+    def _split_sum(self, terms: Terms, context: Context, apart: Rows = ()) -> Split | None:
         """The parts of a sum; None where a product of matrices can sum over no variable, but for the rows ``apart``."""
         graph = self.graph
         variables, rows, body = terms

@@ -133,10 +133,10 @@ class Products:
         inner = [part for part in parts if is_core(part) and part not in kept and all(map(is_core, self.users[part]))]
         self.absorbed = {part for part in inner if self.uses[part] == 1}
         for part in reversed(inner):
-            if 1 < self.uses[part] <= _USERS and sums_labels(part) and self.is_less_work_apart(part):
+            if 1 < self.uses[part] <= _USERS and sums_labels(part) and self.is_less_work_without(part):
                 self.absorbed.add(part)
 
-    def is_less_work_apart(self, node: Node) -> bool:
+    def is_less_work_without(self, node: Node) -> bool:
         """Whether the einsums that use a product do better without it."""
         groups: dict[Node, None] = {}
         stack = list(self.users[node])

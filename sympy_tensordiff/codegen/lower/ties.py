@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.kept import Keeper, Kept
+from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
@@ -29,13 +29,13 @@ from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.choices import cases_of
 
 
-def with_kept_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
+def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
     """The definitions, and in front of those that need them the arrays of values that are compared with a maximum."""
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
     for entry in entries:
         work.collect(entry)
-    if not work.kept:
+    if not work.arrays:
         return list(definitions)
     found: list[Definition] = []
     for definition in definitions:
@@ -55,10 +55,10 @@ class Part:
     case: int
     node: Node
     candidate: Candidate
-    kept: Kept
+    stored: LoopArray
 
 
-class _Ties(Keeper):
+class _Ties(LoopArrays):
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
         self.parts: dict[Node, list[Part]] = {}
@@ -66,7 +66,7 @@ class _Ties(Keeper):
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.defined: set[Node] = set()
 
-    # -------------------------------------------------------------- what is kept
+    # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> None:
         """Arrays for the values of all maxima that something is compared with."""
@@ -96,7 +96,7 @@ class _Ties(Keeper):
                 # What is needed in several cases has one array for all of them.
                 found = self.candidate(part, variables, (*rows, *around) if several[part] == 1 else rows)
                 # The array may be that of another maximum, over its indices.
-                self.parts[extremum].append(Part(number, part, found, replace(self.keep(found), candidate=found)))
+                self.parts[extremum].append(Part(number, part, found, replace(self.array(found), candidate=found)))
         return self.parts[extremum]
 
     # -------------------------------------------------------------- what reads it
@@ -133,7 +133,7 @@ class _Ties(Keeper):
         """A value with the entries of arrays in place of its rounded parts; None where they are none of a maximum."""
         # What a maximum is an argument of is no value of its range.
         parts = self.parts_of(extremum) if extremum not in reachable(value) else []
-        arrays = list({part.kept.tensor: part.kept for part in parts}.values())
+        arrays = list({part.stored.tensor: part.stored for part in parts}.values())
         whole = self.entry(arrays, value, known)
         entries = {}
         for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():
@@ -152,7 +152,7 @@ class _Ties(Keeper):
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
             own = [part for part in self.parts[extremum] if part.case == number]
-            new = {part.node: self.read(part.kept, part.candidate.forms) for part in own}
+            new = {part.node: self.read(part.stored, part.candidate.forms) for part in own}
             terms.append(self.graph.guard(rows, rebuilt(self.graph, case, new)))
         return self.graph.add(terms)
 
@@ -161,18 +161,18 @@ class _Ties(Keeper):
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
         """The definitions of the arrays that ``roots`` read and that have not been defined yet, inner ones first."""
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
-        for kept in self.kept.values():
-            if kept.tensor not in read or kept.tensor in self.defined:
+        for stored in self.arrays.values():
+            if stored.tensor not in read or stored.tensor in self.defined:
                 continue
-            self.defined.add(kept.tensor)
-            graph, candidate = self.graph, kept.candidate
-            axes = [graph.fresh(f"i{n}") for n in range(len(kept.lows))]
-            shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, kept.lows, strict=True)}
+            self.defined.add(stored.tensor)
+            graph, candidate = self.graph, stored.candidate
+            axes = [graph.fresh(f"i{n}") for n in range(len(stored.lows))]
+            shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, stored.lows, strict=True)}
             body = trampoline(self.replaced(candidate.node))
             body = graph.guard([row.substitute(shift) for row in candidate.rows], graph.substitute(body, shift))
-            entries = graph.comprehension(axes, kept.tensor.shape, body) if axes else body
+            entries = graph.comprehension(axes, stored.tensor.shape, body) if axes else body
             yield from self.needed([entries])
-            yield Definition(self.lowering.arrays[kept.tensor.data[0]], kept.tensor, entries)
+            yield Definition(self.lowering.arrays[stored.tensor.data[0]], stored.tensor, entries)
 
 
 def _linked(rows: Rows, variables: frozenset[int]) -> Rows:

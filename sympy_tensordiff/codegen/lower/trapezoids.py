@@ -42,7 +42,7 @@ class Trapezoids(Matrices):
             return None
         terms = self._opened(node)
         slant = _slant(terms.rows, terms.variables, context.variables)
-        split = None if slant is None else self._taken_apart(terms, context, (slant.bound,))
+        split = None if slant is None else self._split_sum(terms, context, (slant.bound,))
         if split is None or slant is None:
             return None
         chosen = self._chosen(replace(split, slant=slant))

@@ -19,10 +19,11 @@ from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source, seal
+from sympy_tensordiff.codegen.run.compilation import noticed, undivided
 from sympy_tensordiff.codegen.run.described import driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.run.device_call import DeviceCalls, explained, require_device
-from sympy_tensordiff.codegen.run.held import Held, forget, hold, noticed, undivided
+from sympy_tensordiff.codegen.run.modules import Lease, forget, lease
 from sympy_tensordiff.codegen.run.recent import Recent, Runs, remember
 from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
@@ -148,7 +149,7 @@ class CompiledFunction:
         self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
         self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
-        self._held: list[Held] = []
+        self._leases: list[Lease] = []
         self._unsealed: list[ModuleType] = []
         self._on_disk = True
         self._recent: Recent | None = None
@@ -225,7 +226,7 @@ class CompiledFunction:
             forget(module)
         self._unsealed.clear()
         self._runs.clear()
-        self._held.clear()
+        self._leases.clear()
         self._recent = None
 
     def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
@@ -343,7 +344,7 @@ class CompiledFunction:
         source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
         own = bool(self._implementations) or not self._on_disk
         module = load_source(source, versions, own, self._on_disk)
-        self._held.append(hold(module, own))
+        self._leases.append(lease(module, own))
         supplied = {
             (external.name, external.orders): for_backend(external, function, self.backend)
             for external, function in self._implementations.items()

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.steps import (
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
-from sympy_tensordiff.codegen.schedule.cpu import Place
+from sympy_tensordiff.codegen.schedule.cpu import Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.launches import describe_device
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
@@ -58,7 +58,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
         if backend == "numba" and isinstance(step, Kernel | Fused):
-            place = Place(prover, Names(all_names(program), ()).fresh)
+            place = Site(prover, Names(all_names(program), ()).fresh)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return "\n".join(lines)

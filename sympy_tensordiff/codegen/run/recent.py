@@ -85,7 +85,7 @@ def remember(
 
 
 # ---------------------------------------------------------------------------- memory of temporaries
-# Memory of temporaries that is kept from call to call: new pages cost more than what is computed in them.
+# Workspaces: memory of temporaries from call to call: new pages cost more than what is computed in them.
 
 
 MOST = 2**28
@@ -96,7 +96,7 @@ Time with memory that is kept beside time with new memory, of one thread of an A
 """
 
 
-class Kept:
+class Workspace:
     """A function that is given its temporaries, of certain shapes, with those of the call before.
 
     ``tables`` fills those that are the same in all calls, as it has done in ``arrays``.
@@ -135,7 +135,7 @@ class Runs:
         self._tables = tables
         self.run_in = run_in
         self._scratch = scratch
-        self._kept: Kept | None = None
+        self._workspace: Workspace | None = None
 
     def chosen(self, values: Sequence[Any]) -> Callable[..., None]:
         """What runs in a call with ``values`` and in others of the same shapes."""
@@ -143,10 +143,11 @@ class Runs:
             return self.run
         arrays = self._scratch(*values)
         if sum(array.nbytes for array in arrays) > MOST:
-            self._kept = None
+            self._workspace = None
             return self.run
-        if self._kept is None or not self._kept.fits(arrays):
+        workspace = self._workspace  # another thread may put that for other shapes in its place
+        if workspace is None or not workspace.fits(arrays):
             if self._tables is not None:
                 self._tables(*values, *arrays)
-            self._kept = Kept(self.run_in, arrays, self._tables)
-        return self._kept
+            workspace = self._workspace = Workspace(self.run_in, arrays, self._tables)
+        return workspace

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
-from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
+from sympy_tensordiff.codegen.schedule.once import Once, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
     SHORT,
@@ -51,12 +51,12 @@ ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """Where a kernel runs.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``entries`` stand in the place of accumulators. ``fired`` gets the rules that have applied, ``ends`` the names of
+    ``entries`` take the place of accumulators. ``fired`` gets the rules that have applied, ``ends`` the names of
     where loops stopped that go on for the next entry, most of them by one step.
     """
 
@@ -94,81 +94,81 @@ class Rule(NamedTuple):
     do: Callable[..., Made | tuple[Statement, ...] | None]
 
 
-def scheduled(kernel: Kernel, place: Place) -> Nest:
+def scheduled(kernel: Kernel, site: Site) -> Nest:
     """The nest of a kernel."""
-    if kernel.array in place.bare:
+    if kernel.array in site.bare:
         kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
-    spans = _axes(kernel, place)
-    rule, found = _first(ROWS, place, kernel, place, spans)
+    spans = _axes(kernel, site)
+    rule, found = _first(ROWS, site, kernel, site, spans)
     arrays, body = found or ((), kernel.body)
     for loop in reversed(spans[:-1] if rule else spans):
         body = (replace(loop, body=body),)
-    body = with_scalars(body, place.entries)
-    is_one = not (kernel.axes or place.outer or place.is_within)
-    body = _refined(body, place, is_one)
+    body = with_scalars(body, site.entries)
+    is_one = not (kernel.axes or site.outer or site.is_within)
+    body = _refined(body, site, is_one)
     if rule != CARRY:
-        new = _reading_once(body, kernel, place)
-        place.fired.update({} if new == body else {ONCE: None})
+        new = _reading_once(body, kernel, site)
+        site.fired.update({} if new == body else {ONCE: None})
         body = new
-    return Nest(arrays, body, place.bare)
+    return Nest(arrays, body, site.bare)
 
 
-def _first(recipe: Sequence[Rule], place: Place, *args: Any) -> tuple[Rule | None, Any]:
+def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
     """The first rule of a recipe that applies, and what it makes."""
     for rule in recipe:
         if (found := rule.do(*args)) is not None:
-            place.fired[rule] = None
+            site.fired[rule] = None
             return rule, found
     return None, None
 
 
-def _reading_once(body: Sequence[Statement], kernel: Kernel, place: Place) -> tuple[Statement, ...]:
+def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
     """A nest that reads entries before the loops that need them."""
-    box = kernel.box(place.prover.shapes)
-    inner, outer = box[len(box) - len(kernel.axes) :], zip(place.outer, box, strict=False)
-    extents = {f"{kernel.array}.shape[{len(place.outer) + n}]": length for n, length in enumerate(inner)}
+    box = kernel.box(site.prover.shapes)
+    inner, outer = box[len(box) - len(kernel.axes) :], zip(site.outer, box, strict=False)
+    extents = {f"{kernel.array}.shape[{len(site.outer) + n}]": length for n, length in enumerate(inner)}
     ends = [(Affine.variable(axis), length) for axis, length in outer]
-    if place.block is not None:
-        ends += [(Affine.variable(name), inner[0] + 1) for name in place.block]
+    if site.block is not None:
+        ends += [(Affine.variable(name), inner[0] + 1) for name in site.block]
     rows = tuple(Row("ge", form) for value, length in ends for form in (value, length - value - 1))
-    return Once(place.prover, place.fresh, extents, has_values=not place.is_within).body(body, rows)
+    return Once(site.prover, site.fresh, extents, has_values=not site.is_within).body(body, rows)
 
 
-def _axes(kernel: Kernel, place: Place) -> list[Loop]:
+def _axes(kernel: Kernel, site: Site) -> list[Loop]:
     """The loops over the axes of a kernel, outer ones first."""
     found = []
     for number, axis in enumerate(kernel.axes):
-        first, stop = ZERO, extent(kernel.array, len(place.outer) + number)
+        first, stop = ZERO, extent(kernel.array, len(site.outer) + number)
         if isinstance(kernel, Scatter):
             stop = kernel.extents[number]
-        if place.block is not None and not number:
-            first, stop = map(Affine.variable, place.block)
+        if site.block is not None and not number:
+            first, stop = map(Affine.variable, site.block)
         found.append(span(axis, first, stop))
     return found
 
 
-def _jammed(kernel: Kernel, place: Place, spans: Sequence[Loop]) -> Made | None:
-    is_cut = place.block and len(kernel.axes) == 1
-    body = None if is_cut else short_row(kernel, place.prover, place.fresh)
+def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
+    is_cut = site.block and len(kernel.axes) == 1
+    body = None if is_cut else short_row(kernel, site.prover, site.fresh)
     return None if body is None else ((), body)
 
 
-def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], place: Place) -> Made | None:
+def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
     """The arrays and what runs for one row, or for all of one in strips; None without a plan."""
     if plan is None:
         return None
     row = spans[-1]
-    extent, is_cut = kernel.box(place.prover.shapes)[-1], bool(place.block) and len(kernel.axes) == 1
-    in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
+    extent, is_cut = kernel.box(site.prover.shapes)[-1], bool(site.block) and len(kernel.axes) == 1
+    in_strips = len(kernel.axes) == 1 and not plan.scans and not site.outer
     if is_short(extent, STRIP) and not (plan.scans or is_cut):
         # With a length that compilers know, sums stay in registers: 1.28 of the time of a batch norm without.
         row, in_strips = replace(row, highs=(Bound(extent - 1),)), False
     length, around = row.highs[0].form + 1, None
-    if in_strips and place.block is not None:
+    if in_strips and site.block is not None:
         length -= row.lows[0].form
     elif in_strips:
         # The end of a strip is computed once: without, the row fir took 1.13 times as long in single precision.
-        around, last = split(row, STRIP, place.fresh("first")), place.fresh("last")
+        around, last = split(row, STRIP, site.fresh("first")), site.fresh("last")
         (inner,) = around.body
         assert isinstance(inner, Loop)
         length, row = Affine.of(STRIP), replace(inner, highs=(Bound(Affine.variable(last) - 1),))
@@ -177,9 +177,9 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], place: Pl
     scans: list[Statement] = []
     done: list[str] = []
     for scan in plan.scans:
-        begin, *carried = carry(row, extent - 1, scan, done, place.fresh)
+        begin, *carried = carry(row, extent - 1, scan, done, site.fresh)
         assert isinstance(begin, Set) and isinstance(begin.target, Name)
-        place.ends.add(begin.target.name)
+        site.ends.add(begin.target.name)
         scans += [begin, *carried]
         done += [accumulator.name for accumulator in scan.accumulators]
     if scans:
@@ -191,26 +191,26 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], place: Pl
     return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
 
 
-def _refined(body: Sequence[Statement], place: Place, is_one: bool) -> tuple[Statement, ...]:
+def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
     """What is done with loops wherever they are; ``is_one``: they run once in a call."""
     found: list[Statement] = []
     for statement in body:
-        rule, new = _first(LOOPS, place, statement, place, is_one) if isinstance(statement, Loop) else (None, None)
+        rule, new = _first(LOOPS, site, statement, site, is_one) if isinstance(statement, Loop) else (None, None)
         if rule is None and isinstance(statement, Loop | If):
-            new = [replace(statement, body=_refined(statement.body, place, is_one))]
+            new = [replace(statement, body=_refined(statement.body, site, is_one))]
         found += [statement] if new is None else new
     return tuple(found)
 
 
-def _in_chains(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
-    goes_on = any(not bound.form.atoms().isdisjoint(place.ends) for bound in bounds(loop))
-    return rfactor(loop, CHAINS, place.fresh) if is_extremum(loop) and not goes_on else None
+def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
+    return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
-def _in_parts(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     sums = long_sums(loop) if is_one else []
-    parts = split_sums(loop, sums, PART, place.fresh) if sums else ()
-    inside = [replace(s, body=_refined(s.body, place, False)) if isinstance(s, Loop) else s for s in parts]
+    parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
+    inside = [replace(s, body=_refined(s.body, site, False)) if isinstance(s, Loop) else s for s in parts]
     return tuple(inside) or None
 
 
@@ -224,11 +224,11 @@ def is_extremum(loop: Loop) -> bool:
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 
 
-def _jammed_rows(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     if not is_sum_of_rows(loop):
         return None
     steps = most_steps(loop)
-    return jam(loop, JAMMED if steps is None or steps > SHORT else steps, place.fresh)
+    return jam(loop, JAMMED if steps is None or steps > SHORT else steps, site.fresh)
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
@@ -250,7 +250,7 @@ def is_sum_of_rows(loop: Loop) -> bool:
     return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
 
 
-def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
     dear = [
@@ -259,7 +259,7 @@ def _cut(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None
         if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
     ]
     # Each cut doubles what follows, so that the text would grow exponentially with the number of conditions.
-    return _refined(cut(loop, dear[0]), place, is_one) if len(dear) == 1 else None
+    return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
 def is_range(test: If, variable: str) -> bool:
@@ -281,7 +281,7 @@ ONCE = Rule("read once", "what data select is read once for all passes of the lo
 ROWS = (
     Rule("sink", "the last axis runs inside of sums", lambda k, p, s: _rows(k, sums_plan(k, p.prover), s, p)),
     CARRY,
-    Rule("gather", "what data select is read first", lambda k, p, s: _rows(*gathers_apart(k, p.fresh), s, p)),
+    Rule("gather", "what data select is read first", lambda k, p, s: _rows(*gathers_first(k, p.fresh), s, p)),
     Rule("jam", "the sums of a short row are added up together", _jammed),
 )
 """How the last axis runs."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
@@ -31,7 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
-from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
@@ -281,19 +282,20 @@ def is_plain_total(kernel: Kernel) -> bool:
 # ---------------------------------------------------------------------------- the nests of kernels that run together
 
 
-def nest_of(step: Kernel | Fused, place: Place) -> Nest:
+def nest_of(step: Kernel | Fused, site: Site) -> Nest:
     """The nest of a step, which fulfils the laws of nests."""
-    nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
+    nest = scheduled_together(step, site) if isinstance(step, Fused) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
     known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
-    NestLaws(known, filled_arrays(step), place.block, totals).check((*nest.arrays, *nest.body))
+    NestLaws(known, filled_arrays(step), site.block, totals).check((*nest.arrays, *nest.body))
+    check_bounds((*nest.arrays, *nest.body), step, site.prover, site.block)
     return nest
 
 
-def scheduled_together(step: Fused, place: Place) -> Nest:
+def scheduled_together(step: Fused, site: Site) -> Nest:
     """The nest of kernels that run together."""
-    bare = place.bare.union(array.name for array in step.rows if not array.shape)
-    parts = _Parts(step, replace(place, bare=bare, outer=(), block=None, is_within=True))
+    bare = site.bare.union(array.name for array in step.rows if not array.shape)
+    parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True))
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
     if len(set(names)) != len(names):
         raise VerificationError(f"kernels that run together have a name in common: {step.array}")
@@ -302,10 +304,10 @@ def scheduled_together(step: Fused, place: Place) -> Nest:
             parts.total(kernel)
         else:
             parts.row(kernel)
-    first, stop = map(Affine.variable, place.block) if place.block is not None else (ZERO, step.extent)
+    first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
     loops: tuple[Statement, ...] = (span(step.axis, first, stop, parts.inside),)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
-        loops = split_sums(span(step.axis, first, stop, parts.inside), parts.sums, PART, place.fresh)
+        loops = split_sums(span(step.axis, first, stop, parts.inside), parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
     return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 
@@ -315,7 +317,7 @@ class _Parts:
     """What runs before, in, and after the loop over the common axis, and the sums that are one number."""
 
     step: Fused
-    place: Place
+    site: Site
     arrays: list[Alloc] = field(default_factory=list)
     before: list[Statement] = field(default_factory=list)
     inside: list[Statement] = field(default_factory=list)
@@ -327,14 +329,14 @@ class _Parts:
 
     def alloc(self, array: Array) -> Alloc:
         """The array of which one row is enough."""
-        proves = self.place.prover.proves
+        proves = self.site.prover.proves
         shape = [exactly(e) if proves(Row("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])
 
     def row(self, kernel: Kernel) -> None:
         """One row of a kernel in each turn."""
         outer = () if kernel.array in self.rows else (self.step.axis,)
-        nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.place, outer=outer))
+        nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.site, outer=outer))
         self.arrays += nest.arrays
         self.inside += nest.body
 
@@ -358,7 +360,7 @@ class _Parts:
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
         """The nest of some statements of a kernel, with its accumulator where the total is."""
-        return scheduled(self.local(kernel, kernel.axes, body), replace(self.place, entries=entry)).body
+        return scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry)).body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
         """A kernel with other axes that reads the rows in the place of their arrays."""

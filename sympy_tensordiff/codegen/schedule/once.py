@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from sympy_tensordiff.codegen.ir.bounds import ends_rows
 from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, loop_rows
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_store, let
 from sympy_tensordiff.codegen.ir.nests import exactly
@@ -18,7 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Ends, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
@@ -75,7 +76,7 @@ class Once:
             elif isinstance(statement, If) and isinstance(new, If):
                 new = replace(new, body=tuple(self.inside(statement.body, (*rows, *statement.conditions), known)))
             elif isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
-                rows += tuple(row.substitute(self.extents) for row in _rows_of(statement.target, statement.value))
+                rows += tuple(row.substitute(self.extents) for row in ends_rows(statement.target, statement.value))
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
@@ -111,16 +112,6 @@ class Once:
         return not any(self.prover.axes_inside(load, shapes[load.array], context) for load in loads)
 
 
-def _rows_of(target: Name | Load, ends: Ends) -> Iterator[Row]:
-    """What is known of an integer that is a maximum or a minimum."""
-    assert isinstance(target, Name)
-    end = Affine.variable(target.name)
-    for low in ends.lows:
-        yield Row("ge", low.divisor * end - low.form)
-    for high in ends.highs:
-        yield Row("ge", high.form - high.divisor * (end - 1))
-
-
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
     """What puts the names of known entries in the place of values and forms."""
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
@@ -145,7 +136,7 @@ def entry_name(entry: Entry) -> str:
     return name if name.isidentifier() else f"{array}_entry"
 
 
-def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
+def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """A kernel that first reads what data select for a row, and then computes functions of that.
 
     The kernel and None where there is nothing of the kind. ``fresh`` makes names.

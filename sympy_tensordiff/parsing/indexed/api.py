@@ -7,7 +7,7 @@ from collections.abc import Collection
 from lark import Token
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.parsing.frontend import TERMINALS, Language, found, read
+from sympy_tensordiff.parsing.frontend import TERMINALS, Language, read, token_text
 from sympy_tensordiff.parsing.indexed.build import Builder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 
@@ -22,11 +22,11 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         hint = "write a product with `*`, and `derivative wrt` behind the one definition"
-        return f"{found(token)} follows an operand; {hint}"
+        return f"{token_text(token)} follows an operand; {hint}"
     if set(expected) == {"DECLARE"}:
-        return f"{found(token)} is not expected here, but `declare`; an input reads {EXAMPLE}"
+        return f"{token_text(token)} is not expected here, but `declare`; an input reads {EXAMPLE}"
     if token.type == "NUMBER" and "LEFT_BRACKET" in expected and "EQUALS" in expected:
-        return f"{found(token)} is no shape; shapes are in brackets, as in x[n] or A[m, 3]"
+        return f"{token_text(token)} is no shape; shapes are in brackets, as in x[n] or A[m, 3]"
     return ""
 
 

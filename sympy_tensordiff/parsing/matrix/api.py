@@ -19,8 +19,8 @@ from sympy_tensordiff.parsing.frontend import (
     check_declared,
     check_word,
     cut,
-    found,
     read,
+    token_text,
 )
 from sympy_tensordiff.parsing.matrix.build import Builder
 from sympy_tensordiff.parsing.matrix.shapes import COLUMN, FUNCTIONS, MATRIX, NUMBER, ODD, OF_SIZES, WORDS, Axes, Shapes
@@ -40,7 +40,7 @@ _MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
 def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
-        return f"{found(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
+        return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "LEFT_BRACKET":
         return "entries such as A[i, j] are index notation, which reads declare A[n, n]  s = sum(A[i, i], i)"
     return ""

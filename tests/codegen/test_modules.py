@@ -16,7 +16,8 @@ from numba import njit
 from numba.core.compiler import CompileResult
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.run import cache, held
+from sympy_tensordiff.codegen.run import cache
+from sympy_tensordiff.codegen.run import modules as leases
 
 i, n, m = td.indices("i n m")
 x, A = td.TensorSymbol("x", n), td.TensorSymbol("A", (n, n))
@@ -47,7 +48,7 @@ def kernel(case, backend, k=2):
 
 def counted():
     """The modules, the lines and the compiled functions of all kernels."""
-    held._latest.clear()
+    leases._latest.clear()
     gc.collect()
     modules = [name for name in sys.modules if name.startswith("sympy_tensordiff_generated.")]
     lines = [place for place in linecache.cache if "sympy_tensordiff_generated" in place]
@@ -64,7 +65,7 @@ def test_nothing_stays_of_what_nobody_holds(case, backend, monkeypatch):
     functions = [kernel(case, backend, k) for k in range(2, 2 + COUNT[backend])]
     for function, values in functions:
         function(*values)
-    modules = [weakref.ref(found.module) for function, _ in functions for found in function._held]
+    modules = [weakref.ref(found.module) for function, _ in functions for found in function._leases]
     assert len(modules) == len(functions)
     with_all = counted()
     assert with_all[0] == before[0] + len(functions)
@@ -81,10 +82,10 @@ def test_what_one_of_two_holds_stays(backend):
     two, _ = kernel("elementary", backend)
     expected = one(*values)
     assert two(*values) == expected
-    assert one._held == two._held
+    assert one._leases == two._leases
     del one
     counted()
-    module = two._held[0].module
+    module = two._leases[0].module
     assert sys.modules[module.__name__] is module
     assert "def run(" in two.source
     assert inspect.getsource(module) == two.source
@@ -104,22 +105,22 @@ def test_the_same_again_after_it_went():
 
 
 def test_the_latest_stay_for_who_asks_again():
-    held._latest.clear()
+    leases._latest.clear()
     function, values = kernel("elementary", "numpy")
     function(*values)
-    module = weakref.ref(function._held[0].module)
+    module = weakref.ref(function._leases[0].module)
     del function
     gc.collect()
     again, _ = kernel("elementary", "numpy")
     again(*values)
-    assert again._held[0].module is module()
+    assert again._leases[0].module is module()
     del again
-    for k in range(held.KEPT):
+    for k in range(leases.RECENT):
         function, values = kernel("elementary", "numpy", k + 3)
         function(*values)
     gc.collect()
     assert module() is None
-    assert len(held._latest) == held.KEPT
+    assert len(leases._latest) == leases.RECENT
 
 
 def test_functions_of_the_user_stay_compiled():

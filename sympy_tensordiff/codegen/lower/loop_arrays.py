@@ -1,4 +1,4 @@
-"""Arrays that keep values of loops: over which integers they run, and which of their entries a value is."""
+"""Arrays of the values of loops: over which integers they run, and which of their entries a value is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sympy_tensordiff.simplify.signs import with_signs
 
 
 @dataclass(frozen=True)
-class Kept:
+class LoopArray:
     """An array of values: the candidate that it keeps, the tensor that stands for it and its first indices."""
 
     candidate: Candidate
@@ -36,13 +36,13 @@ class Kept:
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
-class Keeper:
+class LoopArrays:
     """Makes the arrays of one program, each value one."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
         self.lowering = lowering
-        self.kept: dict[tuple[Node, Rows], Kept] = {}
+        self.arrays: dict[tuple[Node, Rows], LoopArray] = {}
         self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
         self.around: dict[int, Rows] = {}
         """The rows of the binder of each variable."""
@@ -54,7 +54,7 @@ class Keeper:
             self.around.update(dict.fromkeys(variables, rows))
         return self.opened[node]
 
-    # -------------------------------------------------------------- what is kept
+    # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> Candidate:
         """Values in loops over ``variables`` as a function of as few integers as possible, where they can be read."""
@@ -120,58 +120,58 @@ class Keeper:
         while own:
             found.append({part: Affine.variable(self.graph.fresh("w")) for part in own})
             left = self.graph.substitute(body, found[-1]).free & known
-            kept = [part for part in own if left.isdisjoint(part.atoms())]
-            if kept == own:
+            rest = [part for part in own if left.isdisjoint(part.atoms())]
+            if rest == own:
                 break
-            own = kept
+            own = rest
         return [*found, {}]
 
-    def keep(self, candidate: Candidate) -> Kept:
+    def array(self, candidate: Candidate) -> LoopArray:
         """The array for the values of a candidate."""
         key = candidate.node, candidate.rows
-        if key not in self.kept:
+        if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
             self.lowering.notes.append(f"{name}: values that are compared with their greatest or least one")
             # No tensor of a user's is called so: names are cut at blanks there.
             tensor = self.graph.tensor(f"kept {name}", tuple(extents))
             self.lowering.arrays[tensor.data[0]] = name
-            self.kept[key] = Kept(candidate, tensor, lows)
-        return self.kept[key]
+            self.arrays[key] = LoopArray(candidate, tensor, lows)
+        return self.arrays[key]
 
     # -------------------------------------------------------------- what reads it
 
-    def read(self, kept: Kept, forms: Sequence[Affine]) -> Node:
+    def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
         """The entry of an array where the integers that the values depend on are these ``forms``."""
-        return self.graph.read(kept.tensor, [form - low for form, low in zip(forms, kept.lows, strict=True)])
+        return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
-    def entry(self, arrays: Sequence[Kept], value: Node, known: Rows) -> Node | None:
+    def entry(self, arrays: Sequence[LoopArray], value: Node, known: Rows) -> Node | None:
         """The entry of one of the arrays that holds a value; None where that is another one.
 
         A value of one form may stand in several, or in none where it is of another case: it stands where it is filled.
         """
         facts = (*self.lowering.facts, *known)
         found = []
-        for kept in arrays:
-            for forms in self.forms(kept, value, known):
-                place = dict(zip(kept.candidate.axes, forms, strict=True))
-                rows = tuple(row.substitute(place) for row in kept.candidate.rows)
+        for stored in arrays:
+            for forms in self.forms(stored, value, known):
+                place = dict(zip(stored.candidate.axes, forms, strict=True))
+                rows = tuple(row.substitute(place) for row in stored.candidate.rows)
                 if not is_empty((*rows, *facts)):
-                    found.append((kept, forms, rows))
+                    found.append((stored, forms, rows))
                     break
         if len(found) > 1:
             found = [each for each in found if all(implied(row, facts) for row in each[2])]
         return self.read(*found[0][:2]) if found else None
 
-    def forms(self, kept: Kept, value: Node, known: Rows) -> Iterator[list[Affine]]:
+    def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
         """The integers with which the values of an array are this one."""
-        around = dict(zip(kept.candidate.axes, kept.candidate.forms, strict=True))
+        around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
-        if any(not form.atoms() <= scope for axis, form in around.items() if axis not in kept.axes):
+        if any(not form.atoms() <= scope for axis, form in around.items() if axis not in stored.axes):
             return
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
-            own = instances(self.graph, kept.candidate.node, kept.axes, again, partial(self.alike, known=known))
-            for found in chain(own, self.instances_where(kept, again, known)):
+            own = instances(self.graph, stored.candidate.node, stored.axes, again, partial(self.alike, known=known))
+            for found in chain(own, self.instances_where(stored, again, known)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def alike(self, node: Node, known: Rows) -> Node:
@@ -196,9 +196,9 @@ class Keeper:
                 exact = Affine({v: 1}) + (row.modulus * Affine.variable(whole) - row.form) * c
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
-    def instances_where(self, kept: Kept, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
+    def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
         """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
-        axes, node = kept.axes, kept.candidate.node
+        axes, node = stored.axes, stored.candidate.node
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         parts = {part for part in parts if part.atoms() <= node.free}
         while True:

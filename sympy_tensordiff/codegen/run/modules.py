@@ -1,0 +1,83 @@
+"""The lifetime of generated modules: that of the callables which use them.
+
+A module is found under its name by whoever asks for its text, and Numba keeps what it has compiled in tables of the
+whole process, from which it reaches the module again: so neither would ever go by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+RECENT = 32
+"""So many modules stay that were asked for last: the same expression is often compiled again."""
+
+
+class Lease:
+    """What callables have as long as they need a module."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        weakref.finalize(self, _release, module).atexit = False
+
+
+_leases: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
+_latest: deque[Lease] = deque(maxlen=RECENT)
+
+
+def lease(module: ModuleType, own: bool = False) -> Lease:
+    """What keeps a module, and what is compiled of it; one that is the ``own`` of a callable goes with that."""
+    found = _leases.get(module.__name__)
+    if found is None or found.module is not module:
+        found = _leases[module.__name__] = Lease(module)
+    if not own:
+        _latest.append(found)
+    return found
+
+
+def forget(module: ModuleType) -> None:
+    """Let the next who asks for the text of a module get another one."""
+    if sys.modules.get(module.__name__) is module:
+        del sys.modules[module.__name__]
+
+
+def _release(module: ModuleType) -> None:
+    """Take a module out of the tables of the process."""
+    found = _leases.get(module.__name__)
+    if found is not None and found.module is module:  # asked for in this moment
+        return
+    forget(module)
+    place = module.__spec__.origin if module.__spec__ is not None else None
+    linecache.cache.pop(place or "", None)
+    if hasattr(sys.modules.get("numba.core.registry"), "cpu_target"):  # Numba is there, and not being imported
+        for dispatcher in _compiled(module):
+            # Numba's own finalizer, which waits for a dispatcher that its table keeps.
+            dispatcher._make_finalizer()()
+            dispatcher._reset_overloads()
+
+
+def _compiled(module: ModuleType) -> Iterator[Any]:
+    """What Numba has compiled for the functions of a module, those that take the place of others included."""
+    from numba.core import registry, types
+
+    typing = registry.cpu_target.typing_context
+    for function in [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]:
+        kind = None
+        with contextlib.suppress(ValueError, TypeError):  # a function that Numba has not seen
+            kind = typing.resolve_value_type(function)
+        if isinstance(kind, types.Dispatcher) and isinstance(kind.dispatcher, registry.CPUDispatcher):
+            yield kind.dispatcher
+        elif isinstance(kind, types.Function):
+            for template in kind.templates:
+                cached = getattr(template, "_impl_cache", {}).values()  # of overloads: an implementation and its use
+                found = [entry[0] for entry in cached if isinstance(entry, tuple)]
+                yield from (one for one in found if isinstance(one, registry.CPUDispatcher))
+                for table in ("_impl_cache", "_compiled_overloads"):
+                    getattr(template, table, {}).clear()
+            getattr(kind, "_impl_keys", {}).clear()
