@@ -130,7 +130,7 @@ def test_reads_outside(name):
         verify(replace(program, checks=(Check(escape.violation, "too small", escape.points),)))
         # A check refuses a call only where its own points are.
         k = Affine.variable("k")
-        other = Check(escape.violation, "no such call", (Row("ge", k), Row("ge", -1 - k)))
+        other = Check(escape.violation, "no such call", (Row("ge", 2 * k - 1), Row("ge", 1 - 2 * k)))
         with pytest.raises(VerificationError, match="no check covers it"):
             verify(replace(program, checks=(other,)))
 

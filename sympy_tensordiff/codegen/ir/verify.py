@@ -20,9 +20,9 @@ from sympy_tensordiff.codegen.ir.facts import (
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import If, Statement, is_scatter
-from sympy_tensordiff.codegen.ir.programs import Correlation, Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Check, Correlation, Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, loops, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, loops, outer_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries, partition_data
@@ -160,13 +160,14 @@ def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], 
 
 def _is_covered(escape: Escape, program: Program, facts: Rows) -> bool:
     """Whether a check of the program refuses all sizes for which a read leaves its array."""
-    known = (*escape.violation, *facts)
-    return any(
-        all(implied(row, known) for row in check.violation)
-        # It refuses no sizes for which its own points are none.
-        and all(implied(row, (*escape.points, *facts)) for row in check.points)
-        for check in program.checks
-    )
+    known, points, outer = (*escape.violation, *facts), (*escape.points, *facts), outer_names(program)
+
+    def has_points(check: Check) -> bool:
+        """Whether there are points, without which a check refuses no call, where the violation holds or the read is."""
+        names = set().union(*(row.form.atoms() for row in check.points)) - outer
+        return _is_exact(check.points, names) or all(implied(row, points) for row in check.points)
+
+    return any(all(implied(row, known) for row in c.violation) and has_points(c) for c in program.checks)
 
 
 def _show(load: Load) -> str:
