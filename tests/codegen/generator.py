@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from programs import REDUCTIONS, array, load, op, result
+from programs import REDUCTIONS, array, checked, load, op, owned, result, store
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add, let
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number, Reduction, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from tests.codegen.programs import owned, store
 
 CENTRE = 200
 """Reads of ``x`` are moved to its middle: no form of the generator gets as far as its ends."""
@@ -37,7 +36,7 @@ class Generator:
             array("w", 2 * CENTRE, 2 * CENTRE),
             array("b", Affine.variable("M"), Affine.variable("N"), 4),
         )
-        return Program(arguments, (result("y", *extents),), (), (owned(Kernel("y", tuple(axes), body)),))
+        return checked(Program(arguments, (result("y", *extents),), (), (owned(Kernel("y", tuple(axes), body)),)))
 
     def fresh(self, base: str) -> str:
         self.count += 1

@@ -123,6 +123,12 @@ def left(program: Program) -> list[tuple[str, int, Escape]]:
     return found
 
 
+def checked(program: Program) -> Program:
+    """The program that refuses calls in which reads leave their arrays."""
+    checks = [Check(escape.violation, f"{name} is left") for name, _, escape in left(program)]
+    return replace(program, checks=tuple(checks))
+
+
 REDUCTIONS: tuple[Reduction, ...] = ("sum", "prod", "max", "min")
 
 CASES: dict[str, tuple[Program, Callable[[np.random.Generator], list[Any]]]] = {}
@@ -133,8 +139,7 @@ def case(program: Callable[[], Program]) -> Callable[[], Program]:
 
     Data in ``idx`` are 0 to ``most_idx``.
     """
-    built = program()
-    built = replace(built, checks=tuple(Check(escape.violation, f"{name} is left") for name, _, escape in left(built)))
+    built = checked(program())
     sizes = dict(part.split("=") for part in (program.__doc__ or "").split())
     values = {name: int(value) for name, value in sizes.items()}
 

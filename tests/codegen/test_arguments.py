@@ -8,14 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from every import every
-from programs import CASES, K, L, M, N, array, i, load, op, p, result, single
+from programs import CASES, K, L, M, N, array, i, load, op, p, result, single, store
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Row
-from tests.codegen.programs import store
 
 pytestmark = pytest.mark.quick
 

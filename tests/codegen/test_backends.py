@@ -10,7 +10,25 @@ from as_python import as_python
 from every import every
 from generator import Generator
 from oracle import check, expected
-from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
+from programs import (
+    CASES,
+    REDUCTIONS,
+    L,
+    M,
+    N,
+    array,
+    i,
+    j,
+    k,
+    load,
+    loop,
+    op,
+    owned,
+    result,
+    single,
+    store,
+    total,
+)
 
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import accumulator, add, let
@@ -18,7 +36,6 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Program, filling
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
-from tests.codegen.programs import owned, store
 
 # Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
 # condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import CASES, N, array, i, load, op, result, single
+from programs import CASES, N, array, i, load, op, result, single, store
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run import cache
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
 from sympy_tensordiff.errors import ArgumentError
-from tests.codegen.programs import store
 
 HERE = Path(__file__).parent
 A, B = np.ones((3, 4)), np.ones((4, 5))

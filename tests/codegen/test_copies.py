@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from programs import owned, store
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
@@ -12,7 +13,6 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases
 from sympy_tensordiff.integer.affine import Affine
-from tests.codegen.programs import owned, store
 
 i, k, l, p, q, n, m = td.indices("i k l p q n m")
 Z, w = td.TensorSymbol("Z", (n, m, 8)), td.TensorSymbol("w", 8)

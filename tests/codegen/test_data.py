@@ -11,15 +11,18 @@ from programs import (
     CASES,
     K,
     N,
+    add_at,
     array,
     data,
     i,
     integers,
     j,
     load,
+    owned,
     result,
     scattered,
     single,
+    store,
     within,
 )
 from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
@@ -32,7 +35,6 @@ from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Row
-from tests.codegen.programs import add_at, owned, store
 
 BACKENDS = ("numpy", "numba")
 EMBEDDING = CASES["embedding"][0]

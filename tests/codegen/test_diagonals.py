@@ -10,6 +10,7 @@ import sympy
 from every import every
 from fuzz.count import count
 from oracle import check
+from programs import add_at, owned
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
@@ -20,7 +21,6 @@ from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
-from tests.codegen.programs import add_at, owned
 
 p, q, r, k, n, m = td.indices("p q r k n m")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("A", (n, m))

@@ -11,7 +11,7 @@ import sympy
 from every import every
 from generator import Generator
 from oracle import check_against
-from programs import CASES, L, M, N, array, i, j, k, load, op, result, total
+from programs import CASES, L, M, N, array, i, j, k, load, op, owned, result, store, total
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, filling
@@ -21,7 +21,6 @@ from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from tests.codegen.programs import owned, store
 
 
 def gaussian(n, d):

@@ -8,7 +8,7 @@ import sympy
 from every import every
 from exact_checks import assert_kernel_exact
 from oracle import check, expected
-from programs import CASES, REDUCTIONS, M, N, array, load, loop, op, result, single, total
+from programs import CASES, REDUCTIONS, M, N, array, load, loop, op, result, single, store, total
 
 import sympy_tensordiff as td
 from benchmarks.contestants import inputs, reference
@@ -19,7 +19,6 @@ from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
 from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from tests.codegen.programs import store
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from every import every
-from programs import CASES, N, i, load, op, result, single
+from programs import CASES, N, i, load, op, result, single, store
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
@@ -19,7 +19,6 @@ from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operat
 from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from tests.codegen.programs import store
 
 LETTERS = "ijkpqNM"
 FORMS = FormPrinter(Names(LETTERS, ()))

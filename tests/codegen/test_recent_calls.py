@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import pytest
 from every import every
-from programs import CASES, N, array, i, load, op, p, result, single
+from programs import CASES, N, array, i, load, op, p, result, single, store
 from test_arguments import REFUSED
 
 from sympy_tensordiff.codegen.ir.programs import Argument
@@ -16,7 +16,6 @@ from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.run.arguments import COPIED
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from tests.codegen.programs import store
 
 A, B = np.ones((3, 4)), np.ones((4, 5))
 SCALED = single(

@@ -10,11 +10,10 @@ import tempfile
 
 import numpy as np
 import pytest
-from programs import N, array, i, load, op, result, single
+from programs import N, array, i, load, op, result, single, store
 
 from sympy_tensordiff.codegen.run import cache
 from sympy_tensordiff.codegen.run.compile import compile_program
-from tests.codegen.programs import store
 
 FACTORS = itertools.count(7)
 

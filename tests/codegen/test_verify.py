@@ -7,23 +7,7 @@ from dataclasses import replace
 
 import pytest
 from every import every
-from programs import (
-    CASES,
-    N,
-    array,
-    at_least,
-    i,
-    j,
-    k,
-    left,
-    load,
-    loop,
-    only_where,
-    op,
-    result,
-    single,
-    total,
-)
+from programs import CASES, N, array, at_least, i, j, k, left, load, loop, only_where, op, result, single, store, total
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.programs import Check, Kernel, Program, Size
@@ -31,7 +15,6 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number,
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from tests.codegen.programs import store
 
 X = load("x", i)
 
