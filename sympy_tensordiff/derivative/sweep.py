@@ -24,7 +24,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
 from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
-from sympy_tensordiff.integer.unfolding import visible_or_relaxed
+from sympy_tensordiff.integer.unfolding import affine_relaxation
 from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite, unconditional
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
@@ -288,7 +288,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         if all(row.form.atoms() <= gone for row in inner):
             return outer
         systems = systems_without_clamps(self.graph.names, gone, inner)
-        found = (project(visible_or_relaxed(system, gone), dropped, outer, FACES) for system in systems)
+        found = (project(affine_relaxation(system, gone), dropped, outer, FACES) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None

@@ -132,11 +132,9 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
     if len(tables) < 2:
         return graph.add(parts)
     variables, _, body = graph.open(tables[0])
-    bodies = [body]
+    bodies, forms = [body], [Affine.variable(v) for v in variables]
     for table in tables[1:]:
-        others, _, body = graph.open(table)
-        forms = [Affine.variable(v) for v in variables]
-        bodies.append(graph.substitute(body, dict(zip(others, forms, strict=True))))
+        bodies.append(graph.entry(table, forms))
     joined = graph.comprehension(variables, tables[0].data, graph.add(bodies))
     return graph.add([*(part for part in parts if part.op != "comprehension"), joined])
 

@@ -129,10 +129,8 @@ class Recognition:
         if any(v < 0 or v in self.extents for v in tensor.free):
             if tensor.op != "comprehension" or self.known is None:
                 return None
-            variables, _, body = graph.open(tensor)
-            entry: Product | None
-            entry = yield self.visit(graph.substitute(body, dict(zip(variables, node.data, strict=True))))
-            return entry
+            product: Product | None = yield self.visit(graph.entry(tensor, node.data))
+            return product
         labels = []
         for form, extent in zip(node.data, tensor.shape, strict=True):
             v = form.terms[0][0] if len(form.terms) == 1 else None
@@ -320,8 +318,7 @@ def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
         elif not top.shape or _sums(top) or top.op in ("inv", "cof", "lse", "tensor"):
             done[key] = graph.read(top, forms)
         elif top.op == "comprehension":
-            variables, _, body = graph.open(top)
-            done[key] = graph.substitute(body, dict(zip(variables, forms, strict=True)))
+            done[key] = graph.entry(top, forms)
         else:
             below = entry(graph, top, forms)
             reads = [part for part in reachable(below) if part.op == "read" and part.args[0] in top.args]

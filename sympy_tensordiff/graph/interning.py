@@ -18,7 +18,6 @@ from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
-from sympy_tensordiff.symbolic.traversal import postorder as postorder
 from sympy_tensordiff.symbolic.traversal import trampoline as trampoline
 
 T = TypeVar("T")
@@ -234,7 +233,7 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container
 
 
 def entered(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """A node and those that ``below`` gives, again and again, each once, outer ones first."""
+    """A node and those that ``below`` gives, again and again, each once, the nearest first."""
     found = {root}
     waiting = [root]
     for node in waiting:

@@ -162,6 +162,10 @@ class Graph(Elementwise):
         rows = substitute_all(closed, opening)
         return variables, rows, self.substitute(node.args[0], opening)
 
+    def entry(self, table: Node, index: Sequence[Affine]) -> Node:
+        """The body of a comprehension at an index."""
+        return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
+
     def inside(self, node: Node, around: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
         """As `open`, with the variables and the very body that the node was made of, where that is possible.
 

@@ -90,9 +90,7 @@ class _Native(Writer):
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         tensor = node.args[0]
         if tensor.op == "comprehension":
-            variables, _, body = self.graph.open(tensor)
-            entry = self.graph.substitute(body, dict(zip(variables, node.data, strict=True)))
-            return (yield self.visit(entry, scope))
+            return (yield self.visit(self.graph.entry(tensor, node.data), scope))
         index = tuple(self.form(form, scope) for form in node.data)
         base = yield self.visit(tensor, scope)
         return base[index] if index else base

@@ -85,7 +85,7 @@ def project(
     remaining = list(dict.fromkeys(drop))
     irredundant = False
     while current is not None and remaining:
-        system = current = _visible(current, remaining)
+        system = current = _affine_in(current, remaining)
         variable = min(remaining, key=lambda v: _cost(system, v))
         if not irredundant and grows(system, variable):
             current = without_redundant(system, facts)
@@ -118,8 +118,8 @@ def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row,
     remaining = set(drop)
     while current is not None and remaining:
         system = current
-        visible = [v for v in sorted(remaining) if len(_visible(system, [v])) == len(system)]
-        variable = next((v for v in visible if not _cost(system, v)[0]), None)
+        affine = [v for v in sorted(remaining) if len(_affine_in(system, [v])) == len(system)]
+        variable = next((v for v in affine if not _cost(system, v)[0]), None)
         if variable is None:
             return None
         remaining.remove(variable)
@@ -141,7 +141,7 @@ def simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tup
     return tuple(row for row in kept if row in simple)
 
 
-def _visible(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
+def _affine_in(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
     """The rows, in lowest terms, that show what they say of the variables by coefficients alone."""
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 

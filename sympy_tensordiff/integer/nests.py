@@ -162,7 +162,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
             continue
         remaining.remove(chosen)
         inner.append(chosen)
-        system = eliminate(_visible(current, chosen), chosen)
+        system = eliminate(_affine_in(current, chosen), chosen)
         irredundant = irredundant or (system is not None and len(system) > len(current))
         if system is not None and irredundant:
             system = simplest(system, known, MOST)
@@ -205,7 +205,7 @@ def _projected(
     and those about data that the variable of a bound selects are left out.
     """
     more = of_multiples(system, variable, outer, known) if multiples else ()
-    result = eliminate((*_visible(system, variable), *more), variable)
+    result = eliminate((*_affine_in(system, variable), *more), variable)
     if result is None:
         return (FALSE,)
     before = set(system)
@@ -215,7 +215,7 @@ def _projected(
     return without_redundant([row for row in kept if row is not None and _selecting(row, outer) is None], known)
 
 
-def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:
+def _affine_in(rows: Sequence[Row], variable: Variable) -> list[Row]:
     """The rows without those that multiply the variable by a symbol: what follows from these would only tighten."""
     return [row for row in rows if variable not in row.form.hidden()]
 
@@ -278,7 +278,7 @@ def _innermost_cost(
     hiding = [row for row in rows if variable in row.form.hidden() and _holds_any(row, others)]
     lost = len(hiding)
     sparse = bool(hiding) and may_miss(hiding, variable, (*known, *partition(rows, [variable])[0]))
-    held = [(row.form.coefficient(variable), row) for row in _visible(rows, variable)]
+    held = [(row.form.coefficient(variable), row) for row in _affine_in(rows, variable)]
     held = [(c, row) for c, row in held if c]
     shared = [abs(c) for c, row in held if _holds_any(row, others)]
     non_unit = sum(c > 1 for c in shared)

@@ -100,14 +100,16 @@ def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
 
 
-def visible(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
     """What the rows say of variables by coefficients alone: nothing of congruences, quotients and products with one."""
     return [row for row in _in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
-def visible_or_relaxed(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """As `visible`, and of a quotient how far it is from what is divided: enough for a projection."""
-    return visible((part for row in _in_lowest_terms(rows, variables) for part in relaxed(row, variables)), variables)
+def affine_relaxation(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+    """As `affine_in`, and of a quotient how far it is from what is divided: enough for a projection."""
+    return affine_in(
+        (part for row in _in_lowest_terms(rows, variables) for part in relaxation(row, variables)), variables
+    )
 
 
 def _in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
@@ -118,11 +120,11 @@ def _in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Seq
     return parts if reduced is None else reduced
 
 
-def relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:
+def relaxation(row: Row, variables: frozenset[Variable]) -> list[Row]:
     """The row, or what follows from it without quotients that hold some of the variables.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
-    >>> relaxed(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
+    >>> relaxation(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
     [-3*j + 6 >= 0]
     """
     if row.kind == "mod" or row.form.hidden().isdisjoint(variables):

@@ -230,10 +230,10 @@ def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
 
     A variable of which a bound is not a single form has none.
 
-    >>> i, j, n = 1, 2, Affine.variable(3)
-    >>> triangle = [*range_rows(j, [Affine()], [Affine.variable(i)]), *range_rows(i, [Affine()], [n - 1])]
-    >>> hardest(Row("ge", n - 1 - Affine.variable(j)), [j, i], triangle) == {j: n - 1, i: n - 1}
-    True
+    >>> i, j, n = (Affine.variable(v) for v in "ijn")
+    >>> triangle = [Row("ge", j), Row("ge", i - j), Row("ge", i), Row("ge", n - i)]
+    >>> hardest(Row("ge", n - j - 1), ["j", "i"], triangle)
+    {'j': n, 'i': n}
     """
     form, values = row.form, dict[int, Affine]()
     for v in bound:

@@ -42,7 +42,7 @@ class Loops(NamedTuple):
     kind: str
 
 
-class Around(NamedTuple):
+class AccessContext(NamedTuple):
     """Where something is computed: in which loops, and under which conditions."""
 
     loops: tuple[Loops, ...] = ()
@@ -66,11 +66,11 @@ class Around(NamedTuple):
         """Whether no values of tensors of real numbers decide."""
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
-    def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> Around:
+    def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> AccessContext:
         """What is around within further loops."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def under(self, rows: Sequence[Row]) -> Around:
+    def under(self, rows: Sequence[Row]) -> AccessContext:
         """What is around behind further conditions."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -80,7 +80,7 @@ class Access(NamedTuple):
 
     tensor: Node
     forms: tuple[Affine, ...]
-    around: Around
+    around: AccessContext
 
 
 class Accesses:
@@ -112,8 +112,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
-        stack = [(root, Around()) for root in reversed(roots)]
-        seen: set[tuple[Node, Around]] = set()
+        stack = [(root, AccessContext()) for root in reversed(roots)]
+        seen: set[tuple[Node, AccessContext]] = set()
         times: Counter[Node] = Counter()
         while stack:
             node, around = stack.pop()
@@ -136,7 +136,7 @@ class Accesses:
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
             yield from ((axis, row) for row in unimplied(shape_rows([form], [extent]), known))
 
-    def parts(self, node: Node, around: Around) -> Iterator[Access | tuple[Node, Around]]:
+    def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
         """What a node reads itself, and what it is computed of."""
         match node.op:
             case "guard":
@@ -165,7 +165,7 @@ class Accesses:
             case _:
                 yield from ((arg, around) for arg in node.args)
 
-    def entry(self, read: Node, around: Around) -> Iterator[tuple[Node, Around]]:
+    def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
         """The entry of a table for the index at which it is read."""
         (table,) = read.args
         if table.op != "comprehension":
@@ -177,7 +177,7 @@ class Accesses:
             rows = tuple([row for row in inside if row not in around.rows])
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
-    def bounds(self, variables: Sequence[int], rows: Rows, around: Around) -> Iterator[Access]:
+    def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
         """The data that bound loops, where those around run."""
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
@@ -186,7 +186,9 @@ class Accesses:
             yield from self.data([row.form for row in bounds], around)
             around = around.inside([v], bounds, "sum")
 
-    def cases(self, node: Node, tests: Sequence[Row], around: Around) -> Iterator[Access | tuple[Node, Around]]:
+    def cases(
+        self, node: Node, tests: Sequence[Row], around: AccessContext
+    ) -> Iterator[Access | tuple[Node, AccessContext]]:
         """The cases of a node, each with all that is tested for it: conditions have no order."""
         waiting = [(node, tuple(tests))]
         while waiting:
@@ -199,7 +201,7 @@ class Accesses:
                 yield from self.tested(rows, around)
                 yield case, around.under([row for row in rows if row not in tests])
 
-    def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
+    def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
         """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
         for row in rows if self.graph.integers else ():
             for entry in data_entries([row.form]):
@@ -211,7 +213,7 @@ class Accesses:
                 place = around.under(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
-    def data(self, forms: Sequence[Affine], around: Around) -> Iterator[Access]:
+    def data(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
 
@@ -317,7 +319,7 @@ class _Check:
         return found if there else None
 
     def mended(
-        self, inside: Row, place: Around, values: dict[int, Affine]
+        self, inside: Row, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """A word on counting, and what stands behind the index in the limit that reads inside; None if unknown."""
         (variable, *others) = values

@@ -112,10 +112,7 @@ class _Tighten:
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
             return read
-        variables, _, body = self.graph.open(table)
-        if body.op not in ("const", "read"):
-            return read
-        return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
+        return self.graph.entry(table, read.data) if table.args[0].op in ("const", "read") else read
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
         variables, rows, body = self.graph.inside(node, atoms_in(facts))

@@ -137,8 +137,7 @@ def _by_entries(graph: Graph, node: Node) -> Node:
     for arg, labels in zip(node.args, inputs, strict=True):
         index = [forms[label] for label in labels]
         if arg.op == "comprehension" and _is_sparse(graph, arg):
-            own, _, body = graph.open(arg)
-            factors.append(graph.substitute(body, dict(zip(own, index, strict=True))))
+            factors.append(graph.entry(arg, index))
         else:
             factors.append(graph.read(arg, index))
     summed = [label for label in range(len(extents)) if label not in output]

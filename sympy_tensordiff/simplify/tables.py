@@ -153,8 +153,7 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]
         if node in reads:
-            variables, _, body = graph.open(args[0])
-            done[node] = graph.substitute(body, dict(zip(variables, node.data, strict=True)))
+            done[node] = graph.entry(args[0], node.data)
         elif tuple(args) != node.args:
             done[node] = graph.with_args(node, args)
     return [done.get(root, root) for root in roots]

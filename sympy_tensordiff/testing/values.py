@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.implication import maximum, minimum
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.reference import symbols_of, tensors_of
-from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
+from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
 from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -254,11 +254,11 @@ class _Data(Accesses):
             form, extent = (part.substitute(self.known) for part in (access.forms[axis], access.tensor.shape[axis]))
             self.read(form, extent, substitute_all(access.around.rows, self.known))
 
-    def entry(self, read: Node, around: Around) -> Iterator[tuple[Node, Around]]:
+    def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
         """A table is looked at in all of its entries."""
         yield from ((arg, around) for arg in read.args)
 
-    def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
+    def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
         """Notes what data are compared with."""
         yield from super().tested(rows, around)
         context = substitute_all((*around.rows, *rows), self.known)

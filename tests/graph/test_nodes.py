@@ -3,8 +3,10 @@
 from fractions import Fraction
 
 import pytest
+import sympy
 
 from sympy_tensordiff.errors import ShapeError
+from sympy_tensordiff.graph.interning import entered
 from sympy_tensordiff.graph.nodes import Graph, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -88,3 +90,15 @@ def test_cofactors_over_the_determinant_of_a_diagonal_are_its_inverse():
     assert quotient is graph.inverse(matrix) is graph.scale(Fraction(1, 2), graph.delta((Affine.of(3),)))
     total = graph.ein(1, [(graph.cofactor(1, matrix), (0, 1)), (divisor, ())], ())
     assert total is graph.const(Fraction(3, 2))
+
+
+def test_walks_leave_out_what_is_known_and_begin_near():
+    graph = Graph()
+    a, b = graph.scalar("a"), graph.scalar("b")
+    inner = graph.add((a, b))
+    root = graph.pow(graph.mul((inner, graph.call(sympy.sin, (inner,)))), graph.const(Fraction(1, 2)))
+    assert reachable(root, known={inner}) == [n for n in reachable(root) if n not in (inner, a, b)]
+    assert reachable(inner, known={inner}) == []
+    order = list(entered(root, lambda node: () if node is inner else node.args))
+    product, half = root.args
+    assert order == [root, product, half, *product.args]
