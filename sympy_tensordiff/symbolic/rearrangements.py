@@ -227,6 +227,8 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 
     Raises
     ------
+    ArgumentError
+        If there are not as many shifts as axes.
     ShapeError
         If there is no such axis, or one is named twice.
 
@@ -315,7 +317,7 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
     Raises
     ------
     ArgumentError
-        If there are not as many pairs as axes.
+        If there are not as many pairs as axes, or a width is negative.
 
     Examples
     --------
