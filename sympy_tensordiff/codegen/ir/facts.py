@@ -8,7 +8,7 @@ from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_scatter
-from sympy_tensordiff.codegen.ir.programs import Check, Kernel, Program
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
@@ -33,14 +33,9 @@ def call_facts(program: Program) -> Rows:
         rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
         rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
     for check in (*program.granted, *program.checks):
-        if _is_row(check):
+        if len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points:
             rows.append(Row("ge", -check.violation[0].form - 1))
     return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))
-
-
-def _is_row(check: Check) -> bool:
-    """Whether a row says what a check asks for."""
-    return len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
@@ -70,8 +65,6 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
-        self.is_whole = all(map(_is_row, program.checks))
-        """Whether the facts say all that checks of the call ask for."""
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
         """Whether ``row`` follows from ``context`` in every call."""
