@@ -107,7 +107,7 @@ class _Bounds:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def covered(self) -> set[str]:
-        """The arrays of which the kernels before the schedule have reads that are proved, or checked, by other means."""
+        """The arrays of which kernels have reads that rows do not prove: these are proved, or checked, otherwise."""
         shapes = self.prover.shapes
         found = [read for kernel in kernels_of(self.step) for read in reads(kernel, shapes)]
         return {
