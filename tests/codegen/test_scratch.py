@@ -38,7 +38,7 @@ def test_temporaries_are_kept_for_calls_of_the_same_shapes():
     for rows in (5, 200, 200, 150, 5):
         np.testing.assert_allclose(function(value_of(rows)), expected(value_of(rows)), rtol=1e-12)
         runs.append(function._recent.run)
-    assert all(isinstance(run, scratch.Kept) for run in runs)
+    assert all(isinstance(run, scratch.Workspace) for run in runs)
     assert runs[1] is runs[2]
     assert len(set(runs)) == 4
 
@@ -69,7 +69,7 @@ def test_threads_have_temporaries_of_their_own():
         entered.wait()  # the other thread has filled its array by now
         result[:] = array
 
-    kept = scratch.Kept(run_in, [np.empty(4)])
+    kept = scratch.Workspace(run_in, [np.empty(4)])
 
     def call(value):
         result = np.empty(4)
@@ -89,7 +89,7 @@ def test_very_large_temporaries_are_given_back(monkeypatch):
     monkeypatch.setattr(scratch, "MOST", 200 * 200 * 8 - 1)
     function = quadratic()
     np.testing.assert_allclose(function(value_of(200)), expected(value_of(200)), rtol=1e-12)
-    assert not isinstance(function._recent.run, scratch.Kept)
+    assert not isinstance(function._recent.run, scratch.Workspace)
 
 
 @every("name", ["scratch", "run_in", "run", "at", "panels", "first", "start", "t"])
@@ -112,13 +112,13 @@ def test_tensors_may_have_the_names_of_the_module(name):
 def test_calls_of_other_shapes_that_come_between(monkeypatch):
     """As a call of another thread may, right after a call has found its temporaries to be of its shapes."""
     runs = scratch.Runs(print, print, lambda rows: [np.empty(rows)])
-    short, fits = runs.chosen([2]), scratch.Kept.fits
+    short, fits = runs.chosen([2]), scratch.Workspace.fits
 
     def interrupted(kept, arrays):
-        monkeypatch.setattr(scratch.Kept, "fits", fits)
+        monkeypatch.setattr(scratch.Workspace, "fits", fits)
         found = fits(kept, arrays)
         runs.chosen([3])
         return found
 
-    monkeypatch.setattr(scratch.Kept, "fits", interrupted)
+    monkeypatch.setattr(scratch.Workspace, "fits", interrupted)
     assert runs.chosen([2]) is short
