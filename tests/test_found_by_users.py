@@ -35,6 +35,7 @@ def test_an_index_that_contradicts_its_range_is_refused(assumptions, low):
         lambda: td.simplify_deltas("x"),
         lambda: td.lambdify([x], "x[0]"),
         lambda: td.check_derivative(square, 5),
+        lambda: td.certify_convex("v[0]**2", v),
     ],
 )
 def test_text_is_never_evaluated(call):

@@ -18,6 +18,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -91,7 +92,7 @@ def certify_convex(
     """
     variables = variables_of(wrt)
     ranges = _ranges(positive, nonnegative, bounds or {})
-    function = written_out(f)
+    function = written_out(as_expr(f, "the function"))
     if getattr(function, "shape", ()):
         raise ArgumentError(f"{f} has the shape {tuple(function.shape)}: convexity is that of a scalar, sum it first")
     tensors = {*function.atoms(TensorSymbol), *(v for v in variables if isinstance(v, TensorSymbol))}
