@@ -298,7 +298,7 @@ def host_driver(
         else:
             place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
     if takes_type:
-        types.line(f"real = {dtype}.type")
+        types.line("real = np.float64" if name == "tables" else f"real = {dtype}.type")
     return "\n".join(block.render())
 
 

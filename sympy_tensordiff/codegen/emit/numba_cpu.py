@@ -145,7 +145,9 @@ def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[s
         printer.lines += [f'{INDENT}"""Fill, for one {names(step.axis)} after the other:', "", *entries, f'{INDENT}"""']
     else:
         printer.line(1, f'"""{task_text(step, names)}."""')
-    printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
+    # Tables are computed in double precision: the angles of their sines may be large.
+    dtype = "np.float64" if isinstance(step, Table) else f"{names(filled_arrays(step)[0])}.dtype.type"
+    printer.line(1, f"real = {dtype}")
     printer.body((*nest.arrays, *nest.body), 1)
     return "\n".join(without_unused_real(printer.lines))
 
