@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 from simulated_threads import one_after_another
 
+ROOT = Path(__file__).parent.parent
+
 collect_ignore = ["typed_usage.py"]  # type checkers read it
 
 
@@ -24,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # Some thirty processes import the package. Where Python must write no bytecode, as in many containers, each of
+        # them would compile all of it once more, which takes as long as the import.
+        for package in ("sympy_tensordiff", "benchmarks"):
+            compileall.compile_dir(ROOT / package, quiet=2)
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
 

@@ -26,8 +26,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "zarr"}
 """What the blocks of a page need that the tests do not: where it is not installed, they are not run."""
-AS_PYTHON = ("howto_structure.md",)
-"""Pages with many kernels that do little: a compiler would take most of the time."""
+AS_PYTHON = ("example_paper.md", "howto_structure.md", "reductions.md", "tensors.md")
+"""Pages with many kernels that do little: a compiler would take most of the time. README and tutorial are compiled."""
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

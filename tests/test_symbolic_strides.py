@@ -400,6 +400,7 @@ def test_a_sum_whose_bounds_divide_by_0_is_no_sum_without_terms():
             assert evaluate(found, values) == by_hand
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("otherwise", [0, 1])
 def test_a_choice_by_sizes_keeps_what_it_divides_by_positive(otherwise):
     """For ``M = 1`` the other branch is meant: cases are not joined by it, and calls count no work behind it."""

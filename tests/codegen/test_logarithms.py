@@ -137,12 +137,14 @@ def test_numpy(name):
 
 
 @every("name", [*VARIANTS])
-def test_numba_texts(name):
-    run = as_python(td.generate_code(NAMES, results_of(name), "numba"))
-    results = [np.empty(right.shape) for right in expected(name)]
-    with np.errstate(all="ignore"):
-        run(*[POINTS[symbol] for symbol in NAMES], *results)
-    check(name, results, np.float64)
+def test_numba_texts(name, thorough):
+    """Of every other variant: what becomes of a logarithm is decided before its text is printed."""
+    if thorough or [*VARIANTS].index(name) % 2 == 0:
+        run = as_python(td.generate_code(NAMES, results_of(name), "numba"))
+        results = [np.empty(right.shape) for right in expected(name)]
+        with np.errstate(all="ignore"):
+            run(*[POINTS[symbol] for symbol in NAMES], *results)
+        check(name, results, np.float64)
 
 
 @pytest.mark.usefixtures("uncompiled")

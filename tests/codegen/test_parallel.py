@@ -137,19 +137,29 @@ def test_places_without_a_sign():
     assert "result[at(i), j]" in td.generate_code([x], square, parallel=True)
 
 
-@pytest.mark.parametrize("rows", [250])
-def test_products_of_matrices_in_panels(rows):
+PRODUCTS = {"ik,kj->ij": (0, 1), "ki,jk->ij": (0, 1), "ki,kj->ij": (0, 2)}
+
+
+def test_products_of_matrices_in_panels(uncompiled):
     """Beside a large kernel, on the same threads: the same entries, however the operands lie."""
-    a, b, c = td.TensorSymbol("a", (n, m)), td.TensorSymbol("b", (m, n)), td.TensorSymbol("c", (n, m))
-    letters = "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"
-    products = [td.einsum(text, *values) for text, values in zip(letters, ((a, b), (a, b), (a, c)), strict=True)]
-    together = tuple(value**2 for value in products)
-    function = td.lambdify([a, b, c], together, parallel=True, sizes={"n": rows, "m": 200})
+    check_panels([*PRODUCTS])
+
+
+def test_a_product_of_turned_matrices_in_panels():
+    """How operands lie is an argument of one function, which is compiled here."""
+    check_panels(["ki,jk->ij"])
+
+
+def check_panels(texts):
+    operands = td.TensorSymbol("a", (n, m)), td.TensorSymbol("b", (m, n)), td.TensorSymbol("c", (n, m))
+    together = tuple(td.einsum(text, *(operands[v] for v in PRODUCTS[text])) ** 2 for text in texts)
+    function = td.lambdify(operands, together, parallel=True, sizes={"n": 250, "m": 200})
     assert "panels(" in function.source
     rng = np.random.default_rng(0)
-    values = [rng.uniform(-0.1, 0.1, shape) for shape in ((rows, 200), (200, rows), (rows, 200))]
-    for text, found, pair in zip(letters, function(*values), ((0, 1), (0, 1), (0, 2)), strict=True):
-        np.testing.assert_allclose(found, np.einsum(text, *(values[v] for v in pair)) ** 2, rtol=1e-12, atol=1e-15)
+    values = [rng.uniform(-0.1, 0.1, shape) for shape in ((250, 200), (200, 250), (250, 200))]
+    for text, found in zip(texts, function(*values), strict=True):
+        expected = np.einsum(text, *(values[v] for v in PRODUCTS[text])) ** 2
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_one_pool_of_threads():

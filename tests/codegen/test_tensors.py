@@ -214,7 +214,9 @@ def test_cuda_has_no_matrix_functions(name):
 # ---------------------------------------------------------------------------- numbers near the limits
 
 
-# In single precision exponentials overflow where those in double precision do, and far earlier.
+# In single precision exponentials overflow where those in double precision do, and far earlier. The logistic loss is
+# compiled at such margins in `test_einsum_cases`.
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("backend", "dtype"), [("numpy", np.float64), ("numpy", np.float32), ("numba", np.float32)], ids=str
 )

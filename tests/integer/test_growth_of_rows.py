@@ -37,8 +37,8 @@ def pullback_system(seed):
     return graph, loops, rows
 
 
-def sizes():
-    """Of 100 systems: the most rows on the way of an elimination, and the terms of all bounds of the nest."""
+def sizes(count):
+    """Of so many systems: the most rows on the way of an elimination, and the terms of all bounds of the nest."""
     largest = []
     terms = []
     eliminate = fourier_motzkin.eliminate
@@ -50,7 +50,7 @@ def sizes():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nests, "eliminate", watched)
-        for seed in range(100):
+        for seed in range(count):
             largest.append(0)
             solution = solve_equations(*pullback_system(seed))
             assert solution is not None
@@ -60,8 +60,8 @@ def sizes():
     return largest, terms
 
 
-def test_rows_on_the_way_and_terms_of_the_bounds():
-    largest, terms = sizes()
+def test_rows_on_the_way_and_terms_of_the_bounds(thorough):
+    largest, terms = sizes(100 if thorough else 40)
     assert max(largest) <= 120
     assert median(largest) <= 12
     assert max(terms) <= 80

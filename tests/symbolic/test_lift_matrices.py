@@ -145,11 +145,12 @@ SYMBOLIC = [
 
 
 @every("expr", SYMBOLIC, ids=str)
-def test_symbolic_sizes(expr: Any) -> None:
+def test_symbolic_sizes(expr: Any, thorough: bool) -> None:
+    """First derivatives; second ones, which no longer see what has been lifted, of every third expression."""
     result = td.lift(expr)
     for position, variable in enumerate(sorted(map(td.lift, symbols_of(expr)), key=str)):
         assert_derivative_exact(result, variable, {n: 3, m: 2})
-        if position == 0:
+        if position == 0 and (thorough or SYMBOLIC.index(expr) % 3 == 0):
             assert_second_exact(result, variable, {n: 2, m: 3}, backends=())
 
 
