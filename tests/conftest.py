@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -30,11 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        # Some thirty processes import the package. Where Python must write no bytecode, as in many containers, each of
-        # them would compile all of it once more, which takes as long as the import.
-        for package in ("sympy_tensordiff", "benchmarks"):
-            compileall.compile_dir(ROOT / package, quiet=2)
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
 
