@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from simulated_threads import one_after_another
 
-ROOT = Path(__file__).parent.parent
-
 collect_ignore = ["typed_usage.py"]  # type checkers read it
 
 

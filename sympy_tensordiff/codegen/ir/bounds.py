@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows, reads, scalar_reads
-from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.facts import Prover, integer_value, loop_rows, reads, scalar_reads, with_integers
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, is_let
 from sympy_tensordiff.codegen.ir.nests import extent
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
-from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Name, Scalar
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import data_entries
@@ -63,6 +63,8 @@ class _Bounds:
             self.add(row.name, row.shape)
         self.data: set[str] = set()
         """Integers that are entries of arrays."""
+        self.integers: dict[str, Scalar] = {}
+        """What scalars are that integers alone decide."""
 
     def add(self, array: str, shape: Sequence[Affine]) -> None:
         """The shape of an array, which may lack its first axis in here."""
@@ -94,8 +96,14 @@ class _Bounds:
 
     def entries(self, statement: Set, rows: Rows) -> None:
         """Check what a statement reads, and the entry that it sets."""
-        for load, known, _ in scalar_reads(statement.value, rows):
+        value = with_integers(statement.value, self.integers) if self.integers else statement.value
+        for load, known, _ in scalar_reads(value, rows):
             self.entry(load, known)
+        integer = integer_value(value) if is_let(statement) else None
+        if integer is not None:
+            self.integers[statement.name] = integer
+        else:
+            self.integers.pop(statement.name, None)
         if isinstance(statement.target, Load):
             self.entry(statement.target, rows)
 
