@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, i
 from sympy_tensordiff.codegen.ir.nests import extent
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.walk import bounds
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import data_entries
@@ -84,15 +85,18 @@ class _Bounds:
             elif isinstance(statement, Loop):
                 self.block(statement.body, (*rows, *(row.substitute(self.lengths) for row in loop_rows(statement))))
             elif isinstance(statement.value, Ends):
-                if data_entries(bound.form for bound in (*statement.value.lows, *statement.value.highs)):
-                    self.data.add(statement.name)
-                elif (
-                    not statement.reduction
-                ):  # a value that only grows, or shrinks, is on the same side of its first one
-                    known = ends_rows(statement.target, statement.value)
-                    rows = (*rows, *(row.substitute(self.lengths) for row in known))
+                rows = (*rows, *self.integer(statement, statement.value))
             else:
                 self.entries(statement, rows)
+
+    def integer(self, statement: Set, ends: Ends) -> Rows:
+        """What is known of an integer from here on."""
+        if data_entries(bound.form for bound in bounds(ends)):
+            self.data.add(statement.name)
+            return ()
+        # One that a reduction changes only grows, or shrinks: it stays on one side of its first value.
+        known = () if statement.reduction else ends_rows(statement.target, ends)
+        return tuple([row.substitute(self.lengths) for row in known])
 
     def entries(self, statement: Set, rows: Rows) -> None:
         """Check what a statement reads, and the entry that it sets."""
