@@ -7,6 +7,7 @@ without recursion.
 
 from __future__ import annotations
 
+import atexit
 import sys
 from threading import RLock
 from typing import Any
@@ -27,6 +28,8 @@ from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, i
 from sympy_tensordiff.symbolic.printing import NoCode
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+# When Python has shut down, the numbers of SymPy in keys can no longer be hashed: an entry that went then would say so.
+atexit.register(_table.clear)
 # Collecting garbage while the lock is held may lead back here.
 _lock = RLock()
 
