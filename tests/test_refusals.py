@@ -11,7 +11,7 @@ from sympy import Function, I, IndexedBase, Piecewise, Symbol
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import Names
-from sympy_tensordiff.codegen.ir.programs import Array, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Program, entrywise
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.run import compile as compile_module
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
@@ -267,7 +267,7 @@ CHECKS = {
 
 def program_of(value):
     """A program with one kernel that stores ``value``."""
-    return Program((), (Array("result", ()),), (), (filling("result", (), (), value),))
+    return Program((), (Array("result", ()),), (), (entrywise("result", (), (), value),))
 
 
 TABLES = [*INTERPRETER.items(), *SUPPLIED.items(), *EXPRESSIONS.items(), *CHECKS.items()]

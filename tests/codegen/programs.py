@@ -12,7 +12,7 @@ import numpy as np
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.facts import reads as reads_of
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, accumulator, add, is_accumulator, let
-from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size, filling
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size, entrywise
 from sympy_tensordiff.codegen.ir.scalars import (
     ELEMENTARY,
     Bound,
@@ -217,7 +217,7 @@ def elementary() -> Program:
         values.append(op(name, x) if count == 1 else op(name, op("add", x, -1), load("y", i)))
     # Few kernels compile faster; distinct weights keep the functions apart.
     weighted = [op("mul", n + 1, value) for n, value in enumerate(values)]
-    kernels = tuple(filling(f"f{n}", ("i",), [], op("add", *weighted[n::5])) for n in range(5))
+    kernels = tuple(entrywise(f"f{n}", ("i",), [], op("add", *weighted[n::5])) for n in range(5))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     return Program((array("x", N), array("y", N)), outputs, (), kernels, structure=f"({'.' * len(outputs)})")
 
@@ -286,10 +286,10 @@ def long_sums() -> Program:
     whole = ("k", 0, M - 1)
     two = (*total("acc", op("mul", a, load("a", j, k)), whole), *total("one", load("x", j), whole))
     kernels = (
-        filling("s", (), total("acc", op("mul", x, x), whole), Name("acc")),
-        filling("v", ("i",), total("acc", op("mul", a, x, load("s")), whole), Name("acc")),
-        filling("w", ("i", "j"), two, op("add", Name("acc"), Name("one"))),
-        filling("u", (), (accumulator("acc"), outer), Name("acc")),
+        entrywise("s", (), total("acc", op("mul", x, x), whole), Name("acc")),
+        entrywise("v", ("i",), total("acc", op("mul", a, x, load("s")), whole), Name("acc")),
+        entrywise("w", ("i", "j"), two, op("add", Name("acc"), Name("one"))),
+        entrywise("u", (), (accumulator("acc"), outer), Name("acc")),
     )
     outputs = (result("s"), result("v", N), result("w", N, N), result("u"))
     return Program((array("a", N, M), array("x", M)), outputs, (), kernels, structure="(....)")
@@ -350,9 +350,9 @@ def long_reductions() -> Program:
         outer = (accumulator("outer", reduction), loop("k", 0, M - 1, *inner, add("outer", Name("inner"), reduction)))
         names = (Name("acc"), Name("one"), Name("two"))
         kernels += [
-            filling(f"v_{reduction}", ("i",), [*whole], Name("acc")),
-            filling(f"w_{reduction}", ("i", "j"), [*whole, *same, *constant], op("add", *names)),
-            filling(f"u_{reduction}", (), [*outer], Name("outer")),
+            entrywise(f"v_{reduction}", ("i",), [*whole], Name("acc")),
+            entrywise(f"w_{reduction}", ("i", "j"), [*whole, *same, *constant], op("add", *names)),
+            entrywise(f"u_{reduction}", (), [*outer], Name("outer")),
         ]  # fmt: skip
     outputs = []
     for kernel in kernels:
@@ -465,7 +465,7 @@ def section_six() -> Program:
         owned(Kernel("f", ("i", "j"), f_body)),
         owned(Kernel("r", ("i",), rows)),
         owned(Kernel("dd", ("p",), dd)),
-        filling("dc", ("p", "q"), [accumulator("s"), on], Name("s")),
+        entrywise("dc", ("p", "q"), [accumulator("s"), on], Name("s")),
     )
     temporaries = (result("f", L, M), result("r", L))
     return Program(arguments, (result("dd", L + K - 1), result("dc", L, L)), temporaries, kernels, structure="(..)",
@@ -520,9 +520,9 @@ def two_outputs() -> Program:
     """N=4"""
     total_of_x = total("s", load("x", i), ("i", 0, N - 1))
     kernels = (
-        filling("t", (), [*total_of_x], Name("s")),
-        filling("y", ("i",), [], op("mul", load("x", i), op("pow", load("t"), -1))),
-        filling("z", (), [], op("log", load("t"))),
+        entrywise("t", (), [*total_of_x], Name("s")),
+        entrywise("y", ("i",), [], op("mul", load("x", i), op("pow", load("t"), -1))),
+        entrywise("z", (), [], op("log", load("t"))),
     )
     return Program((array("x", N),), (result("y", N), result("z")), (result("t"),), kernels, structure="(..)")
 
@@ -533,10 +533,10 @@ def computed_sizes() -> Program:
     sizes = (Size("low", lows=(Affine.of(0), N - 2)), Size("high", highs=(M - 1, 2 * N - 4)),
              Size("count", lows=(Affine.variable("high") - Affine.variable("low") + 1, Affine.of(0))))  # fmt: skip
     low, count = Affine.variable("low"), Affine.variable("count")
-    t = filling("t", ("i",), [], op("exp", load("x", i + low)))
+    t = entrywise("t", ("i",), [], op("exp", load("x", i + low)))
     bounds = (Bound(N - 2), Bound(Affine.of(0))), (Bound(M - 1), Bound(2 * N - 4))
     inner = Loop("p", *bounds, (add("s", op("mul", load("t", p - low), load("x", j))),))
-    y = filling("y", ("j",), [accumulator("s"), inner], Name("s"))
+    y = entrywise("y", ("j",), [accumulator("s"), inner], Name("s"))
     return Program((array("x", M), array("v", N)), (result("y", M),), (result("t", count),), (t, y), sizes)
 
 
@@ -563,7 +563,7 @@ def scattered(
     arguments: tuple[Argument, ...], output: Array, axes: str, extents: tuple[Affine, ...], *body: Statement
 ) -> Program:
     """A program of zeros and one scatter."""
-    zeros = filling(output.name, tuple(f"e{axis}" for axis in range(len(output.shape))), [], Number(0))
+    zeros = entrywise(output.name, tuple(f"e{axis}" for axis in range(len(output.shape))), [], Number(0))
     return Program(arguments, (output,), (), (zeros, owned(Scatter(output.name, tuple(axes), body, extents))))
 
 
@@ -658,7 +658,7 @@ def scattered_in_loops() -> Program:
 def scattered_twice() -> Program:
     """N=4 K=5 most_idx=3"""
     built = scattered_in_loops()
-    first = filling("y", ("i",), [], op("mul", 2, load("x", i)))
+    first = entrywise("y", ("i",), [], op("mul", 2, load("x", i)))
     again = add_at((data("idx", i),), load("v", i))
     guarded = If(within(data("idx", i), N), (again,))
     steps = (first, built.kernels[1], owned(Scatter("y", ("i",), (guarded,), (K,), 2)))

@@ -10,7 +10,7 @@ import pytest
 from every import every
 from programs import CASES, K, L, M, N, array, i, load, op, p, result, single, store
 
-from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.run.compile import compile_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
@@ -146,7 +146,7 @@ def test_sizes_are_solved_in_any_order():
 
 def test_checks_of_the_program():
     check = Check((Row("ge", -N + 3),), "x[3] is read outside of x")
-    program = Program((array("x", N),), (result("y"),), (), (filling("y", (), [], load("x", 3)),), checks=(check,))
+    program = Program((array("x", N),), (result("y"),), (), (entrywise("y", (), [], load("x", 3)),), checks=(check,))
     function = compile_program(program, "numpy")
     assert function(np.arange(4.0)) == 3
     with pytest.raises(OutOfShapeError, match=re.escape("x[3] is read outside of x (N = 3 from axis 0 of x)")):

@@ -32,7 +32,7 @@ from programs import (
 
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import accumulator, add, let
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
@@ -179,7 +179,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
     for name, (operands, _) in LIMITS.items():
         term = op(name, *(load(operand, i) if isinstance(operand, str) else operand for operand in operands))
         inverse = op("pow", load("x", i), -1)
-        kernels.append(filling(f"{name}_of_x", ("i",), [], op("add", term, op("mul", 0.0, inverse))))
+        kernels.append(entrywise(f"{name}_of_x", ("i",), [], op("add", term, op("mul", 0.0, inverse))))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     structure = f"({'.' * len(kernels)})"
     program = Program((array("x", N), array("y", N)), outputs, (), tuple(kernels), structure=structure)

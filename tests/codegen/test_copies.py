@@ -8,7 +8,7 @@ from programs import owned, store
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases
@@ -57,7 +57,7 @@ def program_of(*kernels, outputs=("result",)):
 
 
 def filled(array):
-    return filling(array, ("x", "y"), [], Number(2))
+    return entrywise(array, ("x", "y"), [], Number(2))
 
 
 def test_products_read_the_array_behind_copies_of_copies():

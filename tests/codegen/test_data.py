@@ -29,7 +29,7 @@ from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import If, Set
-from sympy_tensordiff.codegen.ir.programs import Array, Check, Scatter, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Check, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import compile_program
@@ -225,7 +225,7 @@ def test_plans_name_scatters():
 
 # ---------------------------------------------------------------------------- laws
 
-ZEROS = filling("y", ("i",), [], Number(0))
+ZEROS = entrywise("y", ("i",), [], Number(0))
 HISTOGRAM = CASES["histogram"][0]
 WHOLE = HISTOGRAM.kernels[1]
 PLAIN = add_at((data("idx", i),), Number(1))
@@ -240,7 +240,7 @@ BROKEN = {
     "filled and not read yet": replace(
         HISTOGRAM,
         temporaries=(Array("z", (N,)),),
-        kernels=(ZEROS, filling("z", ("i",), [], load("y", i)), WHOLE),
+        kernels=(ZEROS, entrywise("z", ("i",), [], load("y", i)), WHOLE),
     ),
     "a scatter sets no entry, and adds to some": with_scatter(If(within(i, N), (store(Number(1)),))),
     "its own entry is set once": replace(HISTOGRAM, kernels=(owned(replace(ZEROS, body=(PLAIN, *ZEROS.body))),)),

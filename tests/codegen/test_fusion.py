@@ -15,7 +15,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.numba_cpu import print_program
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Scatter, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import compile_program, print_source
@@ -118,7 +118,7 @@ def late(total):
     return replace(total, body=tuple(inner))
 
 
-EXTRA = filling("result2", ("i",), [], load(STEP.rows[0].name, *(Affine.of(0),) * (1 + len(STEP.rows[0].shape))))
+EXTRA = entrywise("result2", ("i",), [], load(STEP.rows[0].name, *(Affine.of(0),) * (1 + len(STEP.rows[0].shape))))
 ADDED = Scatter(FIRST.array, FIRST.axes, (Set(FIRST.entry, FIRST.body[-1].value, "sum"),), (N,))
 BROKEN = {
     "t0 is read before it is complete": broken(STEP, EXTRA),

@@ -14,7 +14,7 @@ from oracle import check_against
 from programs import CASES, L, M, N, array, i, j, k, load, op, owned, result, store, total
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
@@ -104,7 +104,7 @@ def test_points_are_computed_on_vectors(dtype):
 
 def column_sums(*extra):
     """r[i, j] = sum_k t[k, i]*a[k, j] over 3 columns j, with t[k, i] = 2*b[i, k]."""
-    fill = filling("t", ("k", "i"), [], op("mul", 2, load("b", i, k)))
+    fill = entrywise("t", ("k", "i"), [], op("mul", 2, load("b", i, k)))
     body = (*total("s", op("mul", load("t", k, i), load("a", k, j)), ("k", 0, M - 1)), store(Name("s")))
     kernels = (fill, owned(Kernel("r", ("i", "j"), body)), *extra)
     outputs = (result("r", L, 3), *(result(step.array, M, M) for step in extra))
@@ -186,7 +186,7 @@ def product_read(*indices):
     product = Contraction("c", (0, 1), Operand("a", (0, 2)), Operand("b", (1, 2)))
     loads = [load("c", *index) for index in indices]
     value = loads[0] if len(loads) == 1 else op("mul", *loads)
-    sums = filling("r", ("i",), [*total("s", value, ("k", 0, i))], Name("s"))
+    sums = entrywise("r", ("i",), [*total("s", value, ("k", 0, i))], Name("s"))
     arrays = array("a", N, M), array("b", N, M)
     return Program(arrays, (result("r", N),), (result("c", N, N),), (product, sums))
 

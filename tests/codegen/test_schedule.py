@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, accumulator
 from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, extent, span
-from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, filling
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu, fusion
@@ -162,7 +162,7 @@ def test_no_loop_changes_its_bounds():
 
 
 X_OF_N = Program((Argument("array", "x", "x", (n,)),), (Array("y", (n,)),), (), ())
-OWN = filling("y", ("i",), (), Load("x", (i,)))
+OWN = entrywise("y", ("i",), (), Load("x", (i,)))
 FILL = Set(Load("y", (i,)), Load("x", (i,)))
 LAST = Set(Name("last"), Ends((), (Bound(n - 1), Bound(Affine.variable("m")))))
 

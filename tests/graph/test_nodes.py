@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.graph.interning import entered
+from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import Graph, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -99,6 +99,6 @@ def test_walks_leave_out_what_is_known_and_begin_near():
     root = graph.pow(graph.mul((inner, graph.call(sympy.sin, (inner,)))), graph.const(Fraction(1, 2)))
     assert reachable(root, known={inner}) == [n for n in reachable(root) if n not in (inner, a, b)]
     assert reachable(inner, known={inner}) == []
-    order = list(entered(root, lambda node: () if node is inner else node.args))
+    order = list(breadth_first(root, lambda node: () if node is inner else node.args))
     product, half = root.args
     assert order == [root, product, half, *product.args]

@@ -30,9 +30,6 @@ from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.products import slope, times
 
-PASSED = 8
-"""Functions that differ in more constants are printed apart: each thread keeps what is passed in registers."""
-
 
 class CudaPrinter(NestPrinter):
     """A kernel as a function for ``cuda.jit``, over arrays of one axis that hold the entries in order.
@@ -259,7 +256,7 @@ def kernel_functions(
     for step, nest, key in zip(steps, nests, patterns, strict=True):
         columns = enumerate(zip(*alike[key], strict=True))
         differ = [number for number, column in columns if len(set(column)) > 1]
-        yield step, _kernel(step, nest, shapes, names, differ if len(differ) <= PASSED else ())
+        yield step, _kernel(step, nest, shapes, names, differ)
 
 
 def _kernel(

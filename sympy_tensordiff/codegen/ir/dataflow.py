@@ -40,10 +40,6 @@ class Dataflow:
         readers = self.readers[array]
         return readers[0] if len(readers) == 1 else None
 
-    def is_complete(self, array: str, step: Step) -> bool:
-        """Whether all that fills an array comes before a step."""
-        return all(self.is_before(writer, step) for writer in self.writers[array])
-
     def is_before(self, first: Step, second: Step) -> bool:
         """Whether a step comes before another one."""
         return self._positions[id(first)] < self._positions[id(second)]

@@ -117,11 +117,11 @@ class Kernel:
         return shapes[self.array]
 
 
-def filling(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
+def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
     """The kernel whose instances run ``body``, and set their entry to ``value``.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
-    >>> filling("y", ["i"], [], Number(1)).body
+    >>> entrywise("y", ["i"], [], Number(1)).body
     (Set(target=Load(array='y', index=(i,)), value=Number(value=1), reduction=''),)
     """
     kernel = Kernel(array, tuple(axes), ())

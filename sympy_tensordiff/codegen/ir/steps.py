@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Solve,
     Step,
     Trapezoid,
-    filling,
+    entrywise,
 )
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Number, Operation, Scalar
@@ -224,7 +224,7 @@ def calls_in_loops(program: Program) -> Program:
     return replace(program, kernels=tuple(steps))
 
 
-def others_in_loops(program: Program) -> Program:
+def degenerate_in_loops(program: Program) -> Program:
     """The program with kernels in the place of contractions that are no product with rows, columns and terms."""
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
@@ -260,4 +260,4 @@ def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str])
     value: Scalar = Name(total)
     if step.factor != 1:
         value = Operation("mul", (Number(step.factor), value))
-    return filling(step.array, [names[label] for label in step.output], [accumulator(total), inner], value)
+    return entrywise(step.array, [names[label] for label in step.output], [accumulator(total), inner], value)

@@ -183,7 +183,7 @@ class Storage:
         names = tuple(self.names[v] for v in axes)
         block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
-        self.kernels.append(programs.filling(name, names, block.statements, value))
+        self.kernels.append(programs.entrywise(name, names, block.statements, value))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved

@@ -96,11 +96,11 @@ class _Finder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """The step that copies entries into a temporary, which one other step reads, from an array that is complete."""
+        """The step that copies entries into a temporary, which one other step reads, and the read of a complete array."""
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
-        return (kernel, store.value) if self.flow.is_complete(store.value.array, kernel) else None
+        return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
         """The kernel that fills a temporary which nothing but one step reads."""
@@ -115,7 +115,7 @@ class _Finder:
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
             return None
         found = _window_sum(kernel)
-        if found is None or not all(self.flow.is_complete(name, step) for name in self.flow.reads(step)):
+        if found is None:
             return None
         load, loops, index = found
         fills = self.zeros(kernel) if isinstance(kernel, Scatter) else []

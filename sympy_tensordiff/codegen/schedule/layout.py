@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, uses, with_parts
@@ -149,7 +149,7 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
     """The kernel that copies an array with its axes in another order."""
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
-    return filling(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
+    return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
@@ -160,7 +160,7 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
     entry = Load(array, tuple([index[m] for m in range(len(order))]))
     total = unique("s", taken)
     inside = If((Row("ge", extent - 1 - place),), (add(total, entry),))
-    return filling(copy.name, (*axes, residue, row), [accumulator(total), inside], Name(total))
+    return entrywise(copy.name, (*axes, residue, row), [accumulator(total), inside], Name(total))
 
 
 # ---------------------------------------------------------------------------- reads

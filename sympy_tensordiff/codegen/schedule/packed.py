@@ -15,7 +15,7 @@ from math import prod
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.loops import If, Set, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
@@ -143,7 +143,7 @@ class _Packing:
         axes = tuple([distance if axis == first else axis for axis in kernel.axes])
         *body, store = Renaming({}, forms=places).body(kernel.body)
         assert isinstance(store, Set)
-        return filling(found.name, axes, body, store.value)
+        return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
         """The array of a product of packed arrays, the product, and the kernel that spreads it."""
@@ -194,4 +194,4 @@ def _spread(step: Contraction, name: str, pairs: Sequence[tuple[int, int, Packed
             index |= places
         load = Load(name, tuple(index.values()))
         body.append(If(tuple([row for row, _ in chosen]), (add("entry", load),)))
-    return filling(step.array, axes, body, Name("entry"))
+    return entrywise(step.array, axes, body, Name("entry"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.programs import Program
-from sympy_tensordiff.codegen.ir.steps import others_in_loops
+from sympy_tensordiff.codegen.ir.steps import degenerate_in_loops
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -18,7 +18,7 @@ PASSES: Mapping[str, tuple[Pass, ...]] = {
     "numpy": (split_deep, split_large),
     "cuda": (split_deep, split_large),
     "numba": (with_correlations, split_deep, split_large, in_reading_order),
-    "c": (others_in_loops, with_correlations, split_deep, split_large, in_reading_order),
+    "c": (degenerate_in_loops, with_correlations, split_deep, split_large, in_reading_order),
 }
 
 SPLITS = frozenset({split_deep, split_large})

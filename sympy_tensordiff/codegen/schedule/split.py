@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Statement, defines, is_let, let
-from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.verify import with_masks
 from sympy_tensordiff.codegen.ir.walk import (
@@ -227,7 +227,7 @@ class _Pieces:
             number += 1
         self.taken.add(array)
         self.made.append(array)
-        kernel = filling(array, self.kernel.axes, (), Name(name))
+        kernel = entrywise(array, self.kernel.axes, (), Name(name))
         self.kernels.append(replace(kernel, body=self.piece(self.definitions[name], kernel.body[0])))
         self.loads[name] = kernel.entry
 

@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
-from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, filling
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
@@ -134,7 +134,7 @@ class _Stages:
         order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_across else (*shape, count)
         self.whole[name] = array
-        first = filling(name, order, [*needed, start, *rewrite([outer], change)], Name(start.name))
+        first = entrywise(name, order, [*needed, start, *rewrite([outer], change)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         used = {used for statement in body for used in used_names(statement)}
