@@ -41,7 +41,7 @@ from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
-from sympy_tensordiff.graph.interning import entered
+from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -178,7 +178,7 @@ def _is_integer(node: Node) -> bool:
             return part.data in (sympy.Abs, sympy.Max, sympy.Min)
         return part.op in ("add", "mul") or (part.op == "const" and isinstance(part.data, int))
 
-    parts = entered(node, lambda part: () if is_rounded(part) else part.args)
+    parts = breadth_first(node, lambda part: () if is_rounded(part) else part.args)
     return all(is_rounded(part) or is_closed(part) for part in parts)
 
 

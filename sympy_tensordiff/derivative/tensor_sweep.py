@@ -18,7 +18,7 @@ from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry, tensor_of
-from sympy_tensordiff.graph.interning import Shape, entered, no_collection
+from sympy_tensordiff.graph.interning import Shape, breadth_first, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.choices import unconditional
@@ -145,7 +145,7 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     def is_closed(node: Node) -> bool:
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 
-    inside = entered(body, lambda node: () if is_closed(node) else node.args)
+    inside = breadth_first(body, lambda node: () if is_closed(node) else node.args)
     return sorted(filter(is_closed, inside), key=lambda node: node.id)
 
 

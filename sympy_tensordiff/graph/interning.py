@@ -232,8 +232,8 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container
     return sorted(seen, key=lambda n: n.id)
 
 
-def entered(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """A node and those that ``below`` gives, again and again, each once, the nearest first."""
+def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
+    """The nodes that ``below`` reaches from a root, the root included, each once, the nearest first."""
     found = {root}
     waiting = [root]
     for node in waiting:

@@ -15,7 +15,7 @@ from sympy_tensordiff.graph.disequalities import joined_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import (
     Recursion,
-    entered,
+    breadth_first,
     in_turn,
     no_collection,
     outside_of_binders,
@@ -317,14 +317,14 @@ def _one_choice(node: Node) -> list[Node]:
     What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors. A
     delta of a number that nothing chooses is a factor, and no case: many of them would double the cases each.
     """
-    scalars = (part for part in entered(node, outside_of_binders) if not part.shape)
+    scalars = (part for part in breadth_first(node, outside_of_binders) if not part.shape)
     found = [part for part in scalars if part.op == "select" or (part.op == "guard" and _cases(part))]
     return [part for part in found if part.op == found[0].op and _test(part) == _test(found[0])]
 
 
 def _cases(guard: Node) -> bool:
     """Whether a guard is more than deltas: it holds an inequality, or a choice."""
-    inside = any(part.op in ("guard", "select") for part in entered(guard.args[0], outside_of_binders))
+    inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sympy
 
-from sympy_tensordiff.graph.interning import Recursion, entered, is_total, outside_of_binders, trampoline
+from sympy_tensordiff.graph.interning import Recursion, breadth_first, is_total, outside_of_binders, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
@@ -214,7 +214,7 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
 
 
 def _outermost_guard(node: Node) -> Node | None:
-    guarded = entered(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.plain])
+    guarded = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.plain])
     return next((part for part in guarded if part.op == "guard"), None)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from sympy_tensordiff.graph.interning import entered
+from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
@@ -267,7 +267,7 @@ def _holds_loops(factor: Node) -> bool:
     def operands(node: Node) -> Sequence[Node]:
         return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
 
-    return any(node.op in RANGED for node in entered(factor, operands))
+    return any(node.op in RANGED for node in breadth_first(factor, operands))
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:
