@@ -96,7 +96,7 @@ class _Finder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """The step that copies entries into a temporary, which one other step reads, and the read of a complete array."""
+        """The step that copies entries of an array into a temporary, which one other step reads, and what it reads."""
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
