@@ -87,6 +87,8 @@ def _is_empty(rows: tuple[Row, ...]) -> bool:
 
 def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
     """As `implied`, for a row in lowest terms, where of maxima and minima the definitions alone are known."""
+    if _is_stated(reduced, rows):
+        return True
     known = _system_with(reduced.form, rows)
     if known.is_empty:
         return True
@@ -95,6 +97,14 @@ def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
     if reduced.kind == "mod":
         return known.implies_congruence(reduced.form, reduced.modulus)
     return known.implies_nonnegative(reduced.form) and known.implies_nonnegative(-reduced.form)
+
+
+def _is_stated(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether a row is one of the rows, or weaker than one along it: most are, and no system has to be made."""
+    kind, (terms, constant), _ = row
+    if kind != "ge":
+        return row in rows
+    return any(other.form.terms == terms and other.form.constant <= constant and other.kind != "mod" for other in rows)
 
 
 def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
