@@ -14,10 +14,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
-from sympy_tensordiff.codegen.ir.dataflow import Dataflow
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order
 from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     Contraction,
@@ -59,21 +60,6 @@ def fuse(program: Program, prover: Prover) -> Program:
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_order(result)
     return result
-
-
-def check_order(program: Program) -> None:
-    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
-    last = {array.name: -1 for array in program.arguments}
-    last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
-    begun: set[str] = set()
-    for number, step in enumerate(program.kernels):
-        early = {name for name in uses(step).arrays if last.get(name, number) >= number}
-        early |= {step.array} - begun if isinstance(step, Scatter) else set()
-        if early:
-            raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
-        begun.update(filled_arrays(step))
-    if lost := sorted({array.name for array in program.outputs} - begun):
-        raise VerificationError(f"no step fills {', '.join(lost)}")
 
 
 @dataclass

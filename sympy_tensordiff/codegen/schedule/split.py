@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Statement, defines, is_let, let
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar, is_condition
 from sympy_tensordiff.codegen.ir.verify import with_masks
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
@@ -204,7 +204,7 @@ class _Pieces:
                     others = [self.declared[other] for other in filled(statement) if other != name]
                     self.definitions[name] += [*others, statement]
                 self.weights[name] += _weight([statement]) + self.below(statement)
-            if is_let(statement) and _is_condition(statement.value, conditions):
+            if is_let(statement) and is_condition(statement.value, conditions):
                 conditions.add(statement.name)
                 continue
             for name in filled(statement):
@@ -249,9 +249,3 @@ class _Pieces:
     def read(self, value: Scalar) -> Scalar:
         """The read that takes the place of a name."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value
-
-
-def _is_condition(value: Scalar, conditions: set[str]) -> bool:
-    if isinstance(value, Name):
-        return value.name in conditions
-    return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")
