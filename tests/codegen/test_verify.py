@@ -54,7 +54,9 @@ BROKEN = {
     "s is read in the loop that fills it": one_kernel(
         accumulator("s"), loop("k", 0, 3, add("s", X), let("t", Name("s"))), store(X)
     ),
-    "a loop without bounds on both sides with positive divisors": one_kernel(Loop("k", (), (Bound(N),), (let("t", X),)), store(X)),
+    "a loop without bounds on both sides with positive divisors": one_kernel(
+        Loop("k", (), (Bound(N),), (let("t", X),)), store(X)
+    ),
     "no operation 'sin' with 2 arguments": one_kernel(store(op("sin", X, X))),
     "no operation 'foo' with 1 arguments": one_kernel(store(op("foo", X))),
     "no operation 'add' with 1 arguments": one_kernel(store(op("add", X))),
