@@ -33,7 +33,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses, weight
 from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
@@ -161,8 +161,8 @@ class _Fusion:
             return False
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
-        weight = sum(1 for kernel in (*producers, step) for _ in scalars(kernel.body))
-        if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
+        own_weight = sum(weight(kernel.body) for kernel in (*producers, step))
+        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -183,7 +183,7 @@ class _Fusion:
 
     def add(self, kernel: Kernel, group: _Group) -> None:
         """Let a kernel take part."""
-        group.weight += sum(1 for _ in scalars(kernel.body))
+        group.weight += weight(kernel.body)
         own = self.flow.reads(kernel) & group.filled
         if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
