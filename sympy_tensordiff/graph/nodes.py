@@ -273,11 +273,7 @@ class Graph(Elementwise):
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
         """``node`` with the index forms of its reads, and indices used as numbers, changed to equal ones."""
-        done: dict[Node, Node] = {}
-        for part in reachable(node):
-            args = [done[arg] for arg in part.args]
-            done[part] = self.map_own_forms(self.with_args(part, args), change)
-        return done[node]
+        return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
         """As `map_forms`, for a node and not for what is below it."""
@@ -316,4 +312,14 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
     return done[node]
 
 
-__all__ = ["BINDERS", "RANGED", "REDUCTIONS", "Graph", "Node", "Substitution", "ranges", "reachable", "replace"]
+def rewritten(graph: Graph, roots: Sequence[Node], change: Callable[[Node], Node]) -> list[Node]:
+    """``roots`` with what ``change`` makes of each node over its new arguments."""
+    done: dict[Node, Node] = {}
+    for part in reachable(*roots):
+        done[part] = change(graph.with_args(part, [done[arg] for arg in part.args]))
+    return [done[root] for root in roots]
+
+
+__all__ = [
+    "BINDERS", "RANGED", "REDUCTIONS", "Graph", "Node", "Substitution", "ranges", "reachable", "replace", "rewritten"
+]  # fmt: skip

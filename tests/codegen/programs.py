@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.facts import reads as reads_of
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, accumulator, add, is_accumulator, let
 from sympy_tensordiff.codegen.ir.programs import Argument, Array, Check, Kernel, Program, Scatter, Size, entrywise
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -114,12 +113,11 @@ def left(program: Program) -> list[tuple[str, int, Escape]]:
     found: list[tuple[str, int, Escape]] = []
     for kernel in program.nests:
         inner = {*kernel.axes, *(one.variable for one in loops(kernel.body))}
-        for read in reads_of(kernel, prover.shapes):
-            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                for rows in failing(read.context, read.choices, row) if not partition_data([row])[1] else ():
-                    escape = escape_at(partition_data(rows)[0], prover.facts, inner)
-                    if escape is not None:
-                        found.append((read.load.array, axis, escape))
+        for read, axis, row in prover.unproved(kernel):
+            for rows in failing(read.context, read.choices, row) if not partition_data([row])[1] else ():
+                escape = escape_at(partition_data(rows)[0], prover.facts, inner)
+                if escape is not None:
+                    found.append((read.load.array, axis, escape))
     return found
 
 

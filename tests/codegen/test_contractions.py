@@ -204,7 +204,7 @@ def one_step(step, *shape):
 
 
 BROKEN = {
-    "Contraction r: z is read before it is written": one_step(replace(PRODUCT, left=Operand("z", (0, 1))), N),
+    "step r: z is read before it is complete": one_step(replace(PRODUCT, left=Operand("z", (0, 1))), N),
     "1 labels for the axes of A": one_step(replace(PRODUCT, left=Operand("A", (0,))), N),
     "a label has the extents N and M": one_step(replace(PRODUCT, left=Operand("A", (1, 0))), N),
     r"the labels \(0, 0\) are no output of": one_step(replace(PRODUCT, output=(0, 0)), N, N),

@@ -236,21 +236,27 @@ def with_scatter(*body):
 
 
 BROKEN = {
-    "a scatter adds to an array with axes that has been filled": replace(HISTOGRAM, kernels=(WHOLE, ZEROS)),
-    "filled and not read yet": replace(
+    "step y: y is read before it is complete": replace(HISTOGRAM, kernels=(WHOLE, ZEROS)),
+    "step z: y is read before it is complete": replace(
         HISTOGRAM,
         temporaries=(Array("z", (N,)),),
         kernels=(ZEROS, entrywise("z", ("i",), [], load("y", i)), WHOLE),
     ),
     "a scatter sets no entry, and adds to some": with_scatter(If(within(i, N), (store(Number(1)),))),
     "its own entry is set once": replace(HISTOGRAM, kernels=(owned(replace(ZEROS, body=(PLAIN, *ZEROS.body))),)),
-    "a scatter adds to y only": with_scatter(Set(load("v", i), Number(1), "sum")),
-    "2 indices for y of rank 1": with_scatter(add_at((i, i), Number(1))),
-    "y is read before it is written": with_scatter(add_at((i,), load("y", i))),
+    "a scatter has sums only": with_scatter(replace(PLAIN, reduction="max")),
+    "a scatter adds to an array with axes": replace(
+        HISTOGRAM,
+        outputs=(Array("y", ()),),
+        kernels=(entrywise("y", (), [], Number(0)), owned(Scatter("y", (), (add_at((), Number(1)),), ()))),
+    ),
+    "kernel y writes to v, which is not its own": with_scatter(Set(load("v", i), Number(1), "sum")),
+    "kernel y writes to y at 2 indices": with_scatter(add_at((i, i), Number(1))),
+    "y is read before": with_scatter(add_at((i,), load("y", i))),
     "v in v[i] is no array of integers": with_scatter(add_at((data("v", i),), Number(1))),
-    "2 indices for idx of rank 1": with_scatter(add_at((data("idx", i, i),), Number(1))),
+    "kernel y reads idx at 2 indices": with_scatter(add_at((data("idx", i, i),), Number(1))),
     "idx holds integers, which are read in index forms": with_scatter(add_at((i,), load("idx", i))),
-    "j in idx[j] is no integer defined before": with_scatter(add_at((data("idx", j),), Number(1))),
+    "kernel y uses j before it is set": with_scatter(add_at((data("idx", j),), Number(1))),
     "axis 0 of the read y[idx[i]] in Set is not provably inside": with_scatter(PLAIN),
     "2 axes for rank 1": replace(HISTOGRAM, kernels=(ZEROS, owned(Scatter("y", ("i", "j"), (PLAIN,), (K,))))),
 }

@@ -17,8 +17,9 @@ from sympy_tensordiff.codegen.emit.forms import Names
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, accumulator
-from sympy_tensordiff.codegen.ir.nests import NestLaws, exactly, extent, span
+from sympy_tensordiff.codegen.ir.nests import exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, Name, Number, Operation

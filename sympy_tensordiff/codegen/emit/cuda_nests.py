@@ -18,8 +18,9 @@ from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, For
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, span, with_numbers
+from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes

@@ -341,7 +341,7 @@ def _padded(
         return None
     limits: list[Row] = []
     widths = [[Affine.of(0), Affine.of(0)] for _ in shape]
-    for axis, row in prover.axes_inside(load, shape, inner.context):
+    for axis, row in prover.axes_inside(load, inner.context, shape):
         form = load.index[axis]
         along = [lanes.dim(name) for name in lanes.axes_in(form)]
         if (

@@ -197,7 +197,7 @@ class VectorPrinter(ScalarPrinter):
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
         """The axes and ends over which entries behind a mask may be outside of an array."""
         load = Load(array, tuple(index))
-        return self.prover.axes_inside(load, self.shapes[array], self.context) if self.masks else []
+        return self.prover.axes_inside(load, self.context) if self.masks else []
 
     def is_part(self, load: Load) -> bool:
         """Whether a read needs no copy, as by slices or a view."""

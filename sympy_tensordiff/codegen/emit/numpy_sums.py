@@ -278,8 +278,7 @@ class Additions:
     def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
         """The reads of a value that may be outside in a frame."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
-        prover, shapes = self.values.prover, self.values.shapes
-        return [load for load in loads if prover.axes_inside(load, shapes[load.array], frame.context)]
+        return [load for load in loads if self.values.prover.axes_inside(load, frame.context)]
 
 
 def repeated(text: str, counts: Sequence[str], reduction: Reduction) -> str:

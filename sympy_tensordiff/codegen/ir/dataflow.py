@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-from sympy_tensordiff.codegen.ir.programs import Program, Step
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, uses
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.scalars import External, Operation
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, scalars, uses
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
 
 
 class Dataflow:
@@ -43,3 +48,27 @@ class Dataflow:
     def is_before(self, first: Step, second: Step) -> bool:
         """Whether a step comes before another one."""
         return self._positions[id(first)] < self._positions[id(second)]
+
+
+def check_order(program: Program) -> None:
+    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
+    last = {array.name: -1 for array in program.arguments}
+    last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
+    begun: set[str] = set()
+    for number, step in enumerate(program.kernels):
+        early = {name for name in uses(step).arrays if last.get(name, number) >= number}
+        early |= {step.array} - begun if isinstance(step, Scatter) else set()
+        if early:
+            raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
+        begun.update(filled_arrays(step))
+    if lost := sorted({array.name for array in program.outputs} - begun):
+        raise VerificationError(f"no step fills {', '.join(lost)}")
+
+
+def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
+    """Whether a kernel depends on no argument and no size, and on no function of the user's, which may remember."""
+    used = uses(kernel)
+    functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
+    if used.scalars or used.integers or any(isinstance(function, External) for function in functions):
+        return False
+    return tables >= set(used.arrays) and all(extent.is_constant for extent in shapes[kernel.array])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_scatter
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
@@ -72,10 +72,17 @@ class Prover:
             return True
         return any(self.cases) and all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
 
-    def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
+    def axes_inside(
+        self, load: Load, context: Sequence[Row], shape: Sequence[Affine] | None = None
+    ) -> list[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from ``context``."""
-        rows = shape_rows(load.index, shape)
+        rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
+
+    def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Row]]:
+        """The reads of a kernel that may be outside of an array, each with an axis and what that needs."""
+        for read in reads(kernel, self.shapes):
+            yield from ((read, axis, row) for axis, row in self.axes_inside(read.load, read.context))
 
 
 # ---------------------------------------------------------------------------- contexts
@@ -89,28 +96,78 @@ def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
 def loop_rows(loop: Loop) -> Rows:
     """The rows that the variable of a loop fulfils."""
     variable = Affine.variable(loop.variable)
-    lows = [Row("ge", bound.divisor * variable - bound.form) for bound in loop.lows]
-    return (*lows, *(Row("ge", bound.form - bound.divisor * variable) for bound in loop.highs))
+    return _between(loop, variable, variable)
+
+
+def _between(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
+    """The rows that say that forms are not before the lower bounds, and not behind the upper ones."""
+    lows = [Row("ge", bound.divisor * first - bound.form) for bound in ends.lows]
+    return (*lows, *(Row("ge", bound.form - bound.divisor * last) for bound in ends.highs))
+
+
+def rows_of(statement: Statement) -> Rows:
+    """What holds inside of a loop or guard, or behind a statement: of an integer that is a maximum or a minimum.
+
+    >>> from sympy_tensordiff.codegen.ir.scalars import Bound
+    >>> rows_of(Set(Name("stop"), Ends((), (Bound(Affine.variable("n"), 2),))))
+    (n - 2*stop + 2 >= 0,)
+    """
+    if isinstance(statement, Loop | If):
+        return loop_rows(statement) if isinstance(statement, Loop) else statement.conditions
+    # One that a reduction changes only grows, or shrinks: it stays on one side of its first value.
+    if isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
+        end = Affine.variable(statement.name)
+        return _between(statement.value, end, end - 1)
+    return ()
 
 
 def around_rows(around: Around, start: Rows = ()) -> Rows:
     """The rows that hold inside of loops and guards, behind those at the ``start``."""
-    rows = [loop_rows(one) if isinstance(one, Loop) else one.conditions for one in around]
-    return (*start, *chain.from_iterable(rows))
+    return (*start, *chain.from_iterable(map(rows_of, around)))
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
     """What a condition of a ``select`` says about integers where it is true (or false); other parts say nothing."""
-    if not isinstance(condition, Operation):
+    return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
+
+
+def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
+    """As `condition_rows`, where one of several has to hold: the rows of each, of which at least one is fulfilled.
+
+    The parts of most cases say nothing where these are too many.
+    """
+    parts = sorted((_cases(*part) for part in _conjuncts(condition, holds)), key=len)
+    while math.prod(map(len, parts)) > _MOST_CASES:
+        parts.pop()
+    return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
+
+
+def _cases(condition: Scalar, holds: bool) -> list[Rows]:
+    """The cases of a condition that is none of several that all hold."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function in ("and", "or"):
+        return [rows for argument in arguments for rows in condition_cases(argument, holds)]
+    if function in ("eq", "ne") and holds == (function == "ne"):
+        return [_comparison_rows(Operation("lt", sides), True) for sides in (arguments, arguments[::-1])]
+    return [_comparison_rows(condition, holds)]
+
+
+def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
+    """The conditions that all hold, or all fail, where a condition holds, or fails."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function in ("not", "and" if holds else "or"):
+        for argument in arguments:
+            yield from _conjuncts(argument, holds != (function == "not"))
+    else:
+        yield condition, holds
+
+
+def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
+    """What a comparison says about integers."""
+    if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
-    function, arguments = condition.function, condition.arguments
-    if function == "not":
-        return condition_rows(arguments[0], not holds)
-    if function == ("and" if holds else "or"):
-        return tuple(row for argument in arguments for row in condition_rows(argument, holds))
-    if function not in ("lt", "le", "eq", "ne"):
-        return ()
-    left, right = (integer_form(argument) for argument in arguments)
+    function = condition.function
+    left, right = map(integer_form, condition.arguments)
     if left is None or right is None:
         return ()
     if function in ("eq", "ne"):
@@ -118,52 +175,6 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
     if holds:
         return (Row("ge", right - left - (function == "lt")),)
     return (Row("ge", left - right - (function == "le")),)
-
-
-def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """As `condition_rows`, where one of several has to hold: the rows of each, of which at least one is fulfilled."""
-    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
-    if function == "not":
-        return condition_cases(arguments[0], not holds)
-    if function == ("and" if holds else "or"):
-        return every_choice([condition_cases(*part) for part in conjuncts(condition, holds)])
-    if function in ("and", "or"):
-        return [rows for argument in arguments for rows in condition_cases(argument, holds)]
-    if function in ("eq", "ne") and holds == (function == "ne"):
-        left, right = arguments
-        return [condition_rows(Operation("lt", sides), True) for sides in ((left, right), (right, left))]
-    return [condition_rows(condition, holds)]
-
-
-def conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """The conditions that all hold, or all fail, where a condition holds, or fails."""
-    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
-    if function in ("not", "and" if holds else "or"):
-        for argument in arguments:
-            yield from conjuncts(argument, holds != (function == "not"))
-    else:
-        yield condition, holds
-
-
-def every_choice(parts: Sequence[Sequence[Rows]]) -> list[Rows]:
-    """The rows of each choice of one case from every part, without the parts of most cases where they are too many."""
-    parts = sorted(parts, key=len)
-    while math.prod(map(len, parts)) > _MOST_CASES:
-        parts.pop()
-    return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
-
-
-def exact_rows(condition: Scalar, holds: bool) -> Rows | None:
-    """The rows that say the same as a condition (or its negation); None where no rows do."""
-    if not isinstance(condition, Operation):
-        return None
-    function, arguments = condition.function, condition.arguments
-    if function == "not":
-        return exact_rows(arguments[0], not holds)
-    if function == ("and" if holds else "or"):
-        parts = [exact_rows(argument, holds) for argument in arguments]
-        return None if None in parts else tuple(row for part in parts if part is not None for row in part)
-    return condition_rows(condition, holds) or None
 
 
 def condition_of(rows: Sequence[Row]) -> Scalar:
@@ -257,26 +268,28 @@ def data_reads(forms: Iterable[Affine]) -> list[Load]:
     return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
-def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | None = None) -> Iterator[Read]:
-    """All reads of a kernel in the order of the text, and the entries that a scatter adds to.
-
-    ``tested``: what else holds where the conditions of a guard read an integer.
-    """
+def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
+    """All reads of a kernel in the order of the text, and the entries that it sets or adds to."""
     start = axis_rows(kernel, shapes)
     integers: dict[str, Scalar] = {}
     for statement, around in walk(kernel.body):
-        rows = around_rows(around, start)
-        if isinstance(statement, If):
-            for load in data_reads(tested_forms(statement)):
-                yield Read(load, statement, (*rows, *(tested(statement, load) if tested else ())))
-        elif isinstance(statement, Loop) or is_scatter(statement):
-            own = statement.index if is_scatter(statement) else tested_forms(statement)
-            yield from (Read(load, statement, rows) for load in data_reads(own))
-        if is_scatter(statement) and isinstance(statement.target, Load):
-            yield Read(statement.target, statement, rows)
-        if isinstance(statement, Set):
-            value = with_integers(statement.value, integers) if integers else statement.value
-            if is_let(statement) and (integer := integer_value(value)) is not None:
-                integers[statement.name] = integer
-            found = scalar_reads(value, rows)
-            yield from (Read(load, statement, context, choices) for load, context, choices in found)
+        yield from own_reads(statement, around_rows(around, start), integers)
+
+
+def own_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
+    """What a statement reads itself, where ``rows`` hold, and the entry that it sets or adds to.
+
+    ``integers``: what scalars are that integers alone decide.
+    """
+    own = statement.index if isinstance(statement, Set) else tested_forms(statement)
+    yield from (Read(load, statement, rows) for load in data_reads(own))
+    if not isinstance(statement, Set):
+        return
+    value = with_integers(statement.value, integers) if integers else statement.value
+    integers.pop(statement.name, None)
+    if is_let(statement) and (integer := integer_value(value)) is not None:
+        integers[statement.name] = integer
+    for load, context, choices in scalar_reads(value, rows):
+        yield Read(load, statement, context, choices)
+    if isinstance(statement.target, Load):
+        yield Read(statement.target, statement, rows)

@@ -1,12 +1,16 @@
-"""The laws of names, ranks and order in loop nests; `verify` adds that no read leaves its array."""
+"""The laws of programs and of loop nests: names, ranks and order; `verify` adds that no read leaves its array."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from keyword import iskeyword
 
+from sympy_tensordiff.codegen.ir.dataflow import check_order, is_same_in_all_calls
 from sympy_tensordiff.codegen.ir.loops import (
+    Alloc,
     If,
     Loop,
     Set,
@@ -20,17 +24,34 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter, Table, Trapezoid
-from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import (
+    ELEMENTARY,
+    Bound,
+    External,
+    Identity,
+    Load,
+    Name,
+    Operation,
+    is_condition,
+)
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import check_step
-from sympy_tensordiff.codegen.ir.walk import array_shapes, bounds, scalars, statements, uses
+from sympy_tensordiff.codegen.ir.walk import (
+    added,
+    array_shapes,
+    bounds,
+    declared,
+    forms,
+    scalars,
+    statements,
+    subexpressions,
+    used_names,
+)
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.smith import smith_decomposition
 
-_COMPARISONS = ("lt", "le", "eq", "ne")
-_CONNECTIVES = ("and", "or", "not")
 _ARITY: dict[str, tuple[int, int | None]] = {
     "add": (2, None), "mul": (2, None), "max": (2, None), "min": (2, None), "and": (2, None), "or": (2, None),
     "neg": (1, 1), "not": (1, 1), "pow": (2, 2), "select": (3, 3), "lt": (2, 2), "le": (2, 2), "eq": (2, 2),
@@ -40,11 +61,10 @@ _ARITY: dict[str, tuple[int, int | None]] = {
 
 def check_laws(program: Program) -> None:
     """Names are defined once and before use, ranks fit, each array is written by one kernel before it is read."""
-    scope = _check_globals(program)
+    integers = _check_globals(program)
+    check_order(program)
     shapes = array_shapes(program)
-    written = {a.name: a.shape for a in program.arguments if a.kind == "array"}
-    integers = {a.name for a in program.arguments if a.dtype == "integer"}
-    read = set(written)
+    begun = {a.name for a in program.arguments}
     tables = frozenset(step.array for step in program.kernels if isinstance(step, Table))
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)  # these are made of programs that have been verified
@@ -52,37 +72,27 @@ def check_laws(program: Program) -> None:
         if kernel.array not in shapes:
             raise VerificationError(f"{where}: no array of this name is declared")
         if isinstance(kernel, Scatter):
-            if kernel.array not in written or kernel.array in read or not shapes[kernel.array]:
-                raise VerificationError(
-                    f"{where}: a scatter adds to an array with axes that has been filled and not read yet"
-                )
-        elif kernel.array in written:
+            if not shapes[kernel.array]:
+                raise VerificationError(f"{where}: a scatter adds to an array with axes")
+        elif kernel.array in begun:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
         if isinstance(kernel, Trapezoid):
-            _check_forms(where, [kernel.shift], scope)
+            _check_forms(where, [kernel.shift], integers)
         if isinstance(kernel, Table) and not is_same_in_all_calls(kernel, shapes, tables):
             raise VerificationError(f"{where}: a table depends on an argument")
         if not isinstance(kernel, Kernel):
-            check_step(kernel, written, shapes[kernel.array])
+            check_step(kernel, shapes, shapes[kernel.array])
         elif len(kernel.axes) != len(kernel.box(shapes)):
             raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(kernel.box(shapes))}")
         else:
-            others = written
-            if kernel.array in written:  # a scatter does not read what it adds to
-                others = {name: shape for name, shape in written.items() if name != kernel.array}
-            _KernelLaws(kernel, others, shapes, scope, integers).check()
-        read.update(uses(kernel).arrays)
-        written[kernel.array] = shapes[kernel.array]
-    unwritten = sorted(shapes.keys() - written.keys())
-    if unwritten:
+            _check_kernel(kernel, program, integers)
+        begun.add(kernel.array)
+    if unwritten := sorted(shapes.keys() - begun):
         raise VerificationError(f"no kernel writes {', '.join(unwritten)}")
 
 
-Kinds = Mapping[str, str]
-"""What each visible name is: "integer", "real", "accumulator" (a real number, too) or "condition"."""
-
-
-def _check_globals(program: Program) -> Kinds:
+def _check_globals(program: Program) -> set[str]:
+    """The integers that all kernels know."""
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
@@ -104,8 +114,7 @@ def _check_globals(program: Program) -> Kinds:
         _check_identifier("the program", name)
     if len(set(names)) != len(names):
         raise VerificationError(f"a name is declared twice among {', '.join(sorted(names))}")
-    kinds = dict.fromkeys(integers, "integer")
-    return kinds | {a.name: "real" for a in program.arguments if a.kind == "scalar"}
+    return integers
 
 
 def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> None:
@@ -120,200 +129,271 @@ def _check_identifier(where: str, name: str) -> None:
         raise VerificationError(f"{where}: {name!r} is no identifier")
 
 
-def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
-    """Whether a kernel depends on no argument and no size, and on no function of the user's, which may remember."""
-    used = uses(kernel)
-    functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
-    if used.scalars or used.integers or any(isinstance(function, External) for function in functions):
-        return False
-    return tables >= set(used.arrays) and all(extent.is_constant for extent in shapes[kernel.array])
+def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
+    """The laws of one kernel: those of nests, what each name is, and that its own entries alone are set."""
+    where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
+    shapes = array_shapes(program)
+    numbers = {a.name for a in program.arguments if a.kind == "scalar"}
+    _check_names(where, kernel, {*integers, *numbers, *shapes})
+    _check_stores(where, kernel, inside)
+    known = {*integers, *numbers, *kernel.axes, *shapes}
+    if isinstance(kernel, Scatter):
+        _check_forms(where, kernel.extents, integers)
+    else:
+        known.remove(kernel.array)
+    ranks = {array: len(shape) for array, shape in shapes.items()}
+    NestLaws(known, [kernel.array], where=where, ranks=ranks).check(kernel.body)
+    numbers |= {s.name for s in inside if defines(s)}
+    parts = list(scalars(kernel.body))
+    names = {part.name for part in parts if isinstance(part, Name)}
+    if mixed := (numbers & {name for form in used for name in form.atoms()}) | (names - numbers):
+        raise VerificationError(f"{where}: {', '.join(sorted(mixed))} is both an integer and a number")
+    data = {a.name for a in program.arguments if a.dtype == "integer"}
+    for entry in data_entries(used):
+        if entry.tensor not in data:
+            raise VerificationError(f"{where}: {entry.tensor} in {entry} is no array of integers")
+    if found := sorted(data & {part.array for part in parts if isinstance(part, Load)}):
+        raise VerificationError(f"{where}: {found[0]} holds integers, which are read in index forms")
+    _check_values(where, inside)
+    _check_reductions(where, inside)
 
 
-def _adding(body: Sequence[Statement]) -> list[Statement]:
-    """The statements of a block that add to the array, or hold such; others compute values."""
-    return [s for s in body if any(is_scatter(inner) for inner in statements((s,)))]
+def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
+    """Each name of a kernel is declared once; several loops may have the same variable."""
+    inside = list(statements(kernel.body))
+    variables = {s.variable for s in inside if isinstance(s, Loop)}
+    own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
+    for name in own:
+        _check_identifier(where, name)
+    if twice := sorted(name for name, count in own.items() if count > 1 or name in outside):
+        raise VerificationError(f"{where}: {', '.join(twice)} is declared twice")
 
 
-class _KernelLaws:
-    """The laws of one kernel."""
+def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
+    """A kernel sets its own entry, a scatter adds to entries of its array."""
+    stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
+    if not isinstance(kernel, Scatter):
+        if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
+            raise VerificationError(f"{where}: its own entry is set once, at top level, last")
+        return
+    if stores or not additions:
+        raise VerificationError(f"{where}: a scatter sets no entry, and adds to some")
+    if any(s.reduction != "sum" for s in additions):
+        raise VerificationError(f"{where}: a scatter has sums only")
+    if kernel.exclusive and not _is_exclusive(kernel, additions):
+        raise VerificationError(f"{where}: two instances of an exclusive scatter may add to one entry")
+
+
+def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
+    """Whether each instance adds once, where affine forms tell all axes apart."""
+    once: Sequence[Statement] = scatter.body
+    while once := [s for s in once if any(map(is_scatter, statements([s])))]:
+        if len(once) > 1 or not isinstance(once[0], If):
+            break
+        once = once[0].body
+    plain = [form for form in additions[0].index if form.hidden().isdisjoint(scatter.axes)]
+    matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in plain]
+    return once == additions and smith_decomposition(matrix, len(scatter.axes)).rank == len(scatter.axes)
+
+
+def _check_values(where: str, inside: Sequence[Statement]) -> None:
+    """Operations have the arguments that they need: conditions or numbers."""
+    conditions: set[str] = set()
+    for s in inside:
+        if not isinstance(s, Set) or isinstance(s.value, Identity):
+            continue
+        for node in subexpressions(s.value):
+            if isinstance(node, Operation):
+                _check_operation(where, node, conditions)
+        if is_condition(s.value, conditions):
+            if not is_let(s):
+                raise VerificationError(f"{where}: a condition is no number")
+            conditions.add(s.name)
+
+
+def _check_operation(where: str, node: Operation, conditions: Container[str]) -> None:
+    function, count = node.function, len(node.arguments)
+    if isinstance(function, External):
+        arity: tuple[int, int | None] = (len(function.orders), len(function.orders))
+    else:
+        arity = _ARITY.get(function, (1, 0))
+    least, most = arity
+    if count < least or (most is not None and count > most):
+        raise VerificationError(f"{where}: no operation {function!r} with {count} arguments")
+    for number, argument in enumerate(node.arguments):
+        wanted = function in ("and", "or", "not") or (function == "select" and not number)
+        if is_condition(argument, conditions) != wanted:
+            raise VerificationError(f"{where}: {argument} is {'no condition' if wanted else 'a condition'}")
+
+
+def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
+    """An accumulator gets values of its reduction, and is read when it has all of them."""
+    starts, read = declared(inside), set[str]()
+    for s in inside:
+        if isinstance(s, Loop) and (early := used_names(s) & added(s.body).keys()):
+            raise VerificationError(f"{where}: {', '.join(sorted(early))} is read in the loop that fills it")
+        if is_addition(s):
+            start = starts[s.name]
+            if not is_accumulator(start):
+                raise VerificationError(f"{where}: {s.name} is no accumulator declared before")
+            if s.reduction != reduction_of(start):
+                raise VerificationError(f"{where}: {s.name} is a {reduction_of(start)}, no {s.reduction}")
+            if s.name in read:
+                raise VerificationError(f"{where}: {s.name} has been read before")
+        read |= used_names(s) if isinstance(s, Set) else set()
+
+
+# ---------------------------------------------------------------------------- laws of nests
+# Names and entries before use, entries of known rank, one writer for each of a block.
+
+
+class NestLaws:
+    """Checks a nest; a nest that breaks a law is a bug of ours.
+
+    Parameters
+    ----------
+    known : collection of str
+        The scalars, integers and arrays which are passed to the function with their values.
+    filled : collection of str
+        The arrays to whose entries it writes besides those that it makes.
+    block : tuple of str, optional
+        The integers between which the first index of each entry lies that the function writes, where other threads
+        write the others.
+    totals : collection of str
+        Arrays of which each block has a copy of its own, or to which threads add atomically.
+    where : str
+        What breaks a law, in messages.
+    ranks : mapping, optional
+        The numbers of axes of arrays.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.codegen.ir.scalars import Number
+    >>> NestLaws(["n"], ["x"]).check([Set(Name("s"), Number(1), "sum")])
+    Traceback (most recent call last):
+    ...
+    sympy_tensordiff.errors.VerificationError: a nest uses s before it is set
+    """
 
     def __init__(
         self,
-        kernel: Kernel,
-        written: Mapping[str, tuple[Affine, ...]],
-        arrays: Mapping[str, tuple[Affine, ...]],
-        outside: Kinds,
-        integers: Container[str],
+        known: Collection[str],
+        filled: Collection[str],
+        block: tuple[str, str] | None = None,
+        totals: Collection[str] = (),
+        where: str = "a nest",
+        ranks: Mapping[str, int] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.written = written
-        self.arrays = arrays
-        self.integers = integers
-        self.outside = outside
-        self.inside: dict[str, str] = {}
-        self.reductions: dict[str, str] = {}
-        self.declared: set[str] = set()
-        self.read: set[str] = set()
-        self.where = f"kernel {kernel.array}"
+        self.known = set(known) | set(block or ())
+        self.filled = set(filled)
+        self.block = block
+        self.totals = totals
+        self.where = where
+        self.ranks = dict(ranks or {})
+        self.own: set[str] = set()
+        self.cut: set[str] = set()
+        """Variables of loops that stay between the ends of the block."""
+        self.around: list[Loop] = []
+        self.written: dict[str, list[tuple[tuple[Affine, ...], list[Loop]]]] = {}
+        """Where entries of an array have been set so far, and the loops around that."""
 
-    def check(self) -> None:
-        body = self.kernel.body
-        stores, additions = sum(map(is_store, statements(body))), sum(map(is_scatter, statements(body)))
-        if isinstance(self.kernel, Scatter):
-            if stores or not additions:
-                raise VerificationError(f"{self.where}: a scatter sets no entry, and adds to some")
-            self.forms(self.kernel.extents)
-            if self.kernel.exclusive:
-                self.exclusive(self.kernel)
-        elif stores != 1 or additions or not is_store(body[-1]) or body[-1].target != self.kernel.entry:
-            raise VerificationError(f"{self.where}: its own entry is set once, at top level, last")
-        for axis in self.kernel.axes:
-            self.declare(axis, "integer")
-        self.block(body)
-
-    def exclusive(self, scatter: Scatter) -> None:
-        """Check that no two instances add to one entry: each adds once, where affine forms tell all axes apart."""
-        additions = [s for s in statements(scatter.body) if is_scatter(s)]
-        once = _adding(scatter.body)
-        while len(once) == 1 and isinstance(once[0], If):
-            once = _adding(once[0].body)
-        plain = [form for form in additions[0].index if form.hidden().isdisjoint(scatter.axes)]
-        matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in plain]
-        if once != additions or smith_decomposition(matrix, len(scatter.axes)).rank < len(scatter.axes):
-            raise VerificationError(f"{self.where}: two instances of an exclusive scatter may add to one entry")
-
-    def kind(self, name: str) -> str | None:
-        """What a visible name is; None where it is not visible."""
-        return self.inside.get(name) or self.outside.get(name)
-
-    def forms(self, forms: Iterable[Affine]) -> None:
-        """Check that forms hold visible integers only, and entries of arrays of integers with all their indices."""
-        forms = list(forms)
-        for entry in data_entries(forms):
-            if entry.tensor not in self.integers:
-                raise VerificationError(f"{self.where}: {entry.tensor} in {entry} is no array of integers")
-            self.rank(entry.tensor, entry.index, self.written[entry.tensor])
-        names = {name for form in forms for name in form.atoms() if self.kind(name) == "integer"}
-        _check_forms(self.where, forms, names)
-
-    def declare(self, name: str, kind: str, again: bool = False) -> None:
-        """A new name; a loop variable may be used again by a later loop."""
-        _check_identifier(self.where, name)
-        if self.kind(name) or name in self.arrays or (name in self.declared and not again):
-            raise VerificationError(f"{self.where}: {name} is declared twice")
-        self.declared.add(name)
-        self.inside[name] = kind
-
-    def block(self, body: tuple[Statement, ...]) -> None:
-        """Check the statements of a block; the names that they declare are visible in it only."""
+    def check(self, body: Sequence[Statement]) -> None:
+        """Raise `VerificationError` where a nest breaks a law. What it sets is not known behind it."""
+        outside = set(self.known)
         for statement in body:
-            self.where = f"kernel {self.kernel.array}, {type(statement).__name__}"
-            self.statement(statement)
-        for statement in body:
-            if defines(statement):
-                del self.inside[statement.name]
-
-    def statement(self, statement: Statement) -> None:
-        """Check one statement."""
-        if isinstance(statement, Loop):
-            self.loop(statement)
-        elif isinstance(statement, If):
-            self.forms([row.form for row in statement.conditions])
-            self.block(statement.body)
-        elif is_let(statement):
-            condition = self.value(statement.value)
-            self.declare(statement.name, "condition" if condition else "real")
-        elif is_accumulator(statement):
-            self.declare(statement.name, "accumulator")
-            self.reductions[statement.name] = reduction_of(statement)
-        else:
-            assert isinstance(statement, Set)  # the others are made by schedules
-            if self.value(statement.value):
-                raise VerificationError(f"{self.where}: a condition is no number")
-            if is_addition(statement):
-                self.add(statement)
-            elif is_scatter(statement):
-                if statement.name != self.kernel.array or statement.reduction != "sum":
-                    raise VerificationError(f"{self.where}: a scatter adds to {self.kernel.array} only")
-                self.rank(statement.name, statement.index, self.arrays[statement.name])
-                self.forms(statement.index)
+            self.reads(statement)
+            if isinstance(statement, Alloc):
+                self.own.add(statement.name)
+                self.ranks[statement.name] = len(statement.shape)
+            elif isinstance(statement, Set):
+                self.write(statement)
+            elif isinstance(statement, If):
+                self.check(statement.body)
+            elif isinstance(statement, Loop):
+                self.loop(statement)
+        self.known = outside
 
     def loop(self, loop: Loop) -> None:
+        """A loop, whose variable nothing around it has and nothing behind it reads."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
-            raise VerificationError(f"{self.where}: bounds on both sides with positive divisors are needed")
-        self.forms([bound.form for bound in bounds(loop)])
-        self.declare(loop.variable, "integer", again=True)
-        adds = [s.name for s in statements(loop.body) if is_addition(s) and self.kind(s.name) == "accumulator"]
-        early = {n.name for n in scalars(loop.body) if isinstance(n, Name)}.intersection(adds)
-        if early:
-            raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
-        self.block(loop.body)
-        del self.inside[loop.variable]
+            raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
+        if loop.variable in self.known:
+            raise VerificationError(f"{self.where} has two loops over {loop.variable} inside of each other")
+        is_cut = self.block is not None and self.stays_inside(loop, *self.block)
+        self.known.add(loop.variable)
+        self.around.append(loop)
+        self.cut |= {loop.variable} if is_cut else set()
+        self.check(loop.body)
+        self.known.discard(loop.variable)
+        self.around.pop()
+        self.cut.discard(loop.variable)
 
-    def add(self, statement: Set) -> None:
-        if self.kind(statement.name) != "accumulator":
-            raise VerificationError(f"{self.where}: {statement.name} is no accumulator declared before")
-        if statement.reduction != self.reductions[statement.name]:
-            raise VerificationError(
-                f"{self.where}: {statement.name} is a {self.reductions[statement.name]}, no {statement.reduction}"
-            )
-        if statement.name in self.read:
-            raise VerificationError(f"{self.where}: {statement.name} has been read before")
+    def stays_inside(self, loop: Loop, start: str, stop: str) -> bool:
+        """Whether the values of a loop lie between the ends of the block."""
+        lows = [Bound(Affine.variable(name)) for name in (start, *self.cut)]
+        return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
 
-    def value(self, value: Scalar) -> bool:
-        """Check a scalar expression; whether it is a condition."""
-        stack: list[tuple[Scalar, bool | None]] = [(value, None)]
-        while stack:
-            node, wanted = stack.pop()
-            boolean = self.node(node)
-            if wanted is not None and boolean != wanted:
-                raise VerificationError(f"{self.where}: {node} is {'a condition' if boolean else 'no condition'}")
-            if isinstance(node, Operation):
-                stack += zip(node.arguments, _wanted(node), strict=True)
-        return self.node(value)
+    def reads(self, statement: Statement) -> None:
+        """What a statement itself uses has been set before it."""
+        own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
+        nodes = list(scalars(own))
+        used = {node.name for node in nodes if isinstance(node, Name)}
+        used = used.union(*(form.atoms() for form in forms(own)))
+        if isinstance(statement, Alloc):
+            used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
+        loads = dict.fromkeys(node for node in nodes if isinstance(node, Load))
+        arrays = {load.array for load in loads}
+        if isinstance(statement, Set) and statement.reduction:
+            target = statement.target
+            arrays.add(target.name if isinstance(target, Name) else target.array)
+        data = data_entries(forms(own))
+        used |= {entry.tensor for entry in data} | (arrays - self.written.keys())
+        if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
+            raise VerificationError(f"{self.where} uses {', '.join(missing)} before it is set")
+        for array, index in [(load.array, load.index) for load in loads] + [(one.tensor, one.index) for one in data]:
+            if len(index) != self.ranks.get(array, len(index)):
+                raise VerificationError(f"{self.where} reads {array} at {len(index)} indices")
+        for load in loads:
+            if load.array not in self.own | self.known:
+                self.is_complete(load)
 
-    def node(self, node: Scalar) -> bool:
-        """Check one node without what is inside it; whether it is a condition."""
-        if isinstance(node, IndexValue):
-            self.forms([node.form])
-        elif isinstance(node, Name):
-            kind = self.kind(node.name)
-            if kind in (None, "integer"):
-                raise VerificationError(f"{self.where}: {node.name} is no scalar defined before")
-            self.read.add(node.name)
-            return kind == "condition"
-        elif isinstance(node, Load):
-            self.load(node)
-        elif isinstance(node, Operation):
-            if isinstance(node.function, External):
-                arity: tuple[int, int | None] = (len(node.function.orders), len(node.function.orders))
-            else:
-                arity = _ARITY.get(node.function, (1, 0))
-            least, most = arity
-            count = len(node.arguments)
-            if most == 0 or count < least or (most is not None and count > most):
-                raise VerificationError(f"{self.where}: no operation {node.function!r} with {count} arguments")
-            return node.function in _COMPARISONS or node.function in _CONNECTIVES
-        elif not isinstance(node, Number):
-            raise VerificationError(f"{self.where}: {node!r} is no scalar expression")
-        return False
+    def is_complete(self, load: Load) -> None:
+        """What is read of an array that the nest fills has been set before, in the same turns of loops around both."""
+        for index, around in self.written[load.array]:
+            common = [loop for loop in self.around if any(loop is other for other in around)]
+            same = [form for form, read in zip(index, load.index, strict=True) if form == read]
+            for loop in common:
+                inner = [one for one in common if Affine.variable(one.variable) in same]
+                first = Affine.variable(loop.variable)
+                # The values of blocks of a loop that has been split differ where those of the inner loop do.
+                is_block = any(
+                    Bound(first) in one.lows and Bound(first + (loop.step - 1)) in one.highs for one in inner
+                )
+                if loop not in inner and not is_block:
+                    raise VerificationError(
+                        f"{self.where} reads {load.array} while the loop over {loop.variable} still fills it"
+                    )
 
-    def load(self, node: Load) -> None:
-        if node.array not in self.written:
-            raise VerificationError(f"{self.where}: {node.array} is read before it is written")
-        if node.array in self.integers:
-            raise VerificationError(f"{self.where}: {node.array} holds integers, which are read in index forms")
-        self.rank(node.array, node.index, self.written[node.array])
-        self.forms(node.index)
-
-    def rank(self, array: str, index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> None:
-        """Check that an entry has one index for each axis."""
-        if len(index) != len(shape):
-            raise VerificationError(f"{self.where}: {len(index)} indices for {array} of rank {len(shape)}")
-
-
-def _wanted(node: Operation) -> tuple[bool, ...]:
-    """Which arguments of an operation have to be conditions."""
-    if node.function == "select":
-        return True, False, False
-    return (node.function in _CONNECTIVES,) * len(node.arguments)
+    def write(self, statement: Set) -> None:
+        """A scalar or an entry of an array that the function may write, at a first index of its own in a block."""
+        target = statement.target
+        if isinstance(target, Name):
+            # C computes the bounds of a loop in each turn, Python once.
+            if any(target.name in b.form.atoms() for loop in self.around for b in bounds(loop)):
+                raise VerificationError(f"a loop changes {target.name}, which its bounds need")
+            self.known.add(target.name)
+            return
+        self.written.setdefault(target.array, []).append((target.index, [*self.around]))
+        if len(target.index) != self.ranks.get(target.array, len(target.index)):
+            raise VerificationError(f"{self.where} writes to {target.array} at {len(target.index)} indices")
+        if target.array in self.own:
+            return
+        if target.array not in self.filled:
+            raise VerificationError(f"{self.where} writes to {target.array}, which is not its own")
+        if target.array in self.totals:
+            return
+        for loop in self.around:
+            if loop.bind and Affine.variable(loop.variable) not in target.index:
+                raise VerificationError(f"{self.where} writes to {target.array} in threads for each {loop.variable}")
+        if self.block is not None and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
+            raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")

@@ -9,7 +9,7 @@ others are calls of a library on whole arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -346,3 +346,11 @@ class Program:
     def nests(self) -> tuple[Kernel, ...]:
         """The steps that are loop nests, and those that run together with others."""
         return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])
+
+    def with_steps(
+        self, steps: Iterable[Step], gone: Container[str] = (), new: Iterable[Array] = (), notes: Iterable[str] = ()
+    ) -> Program:
+        """Other steps; no temporaries ``gone`` and nothing noted on them, but ``new`` ones and ``notes``."""
+        arrays = [array for array in self.temporaries if array.name not in gone]
+        known = [note for note in self.notes if note.partition(":")[0] not in gone]
+        return replace(self, kernels=tuple(steps), temporaries=(*arrays, *new), notes=(*known, *notes))

@@ -104,6 +104,13 @@ def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = Non
     return choice
 
 
+def claimed(wish: str, taken: set[str]) -> str:
+    """An identifier that is not taken yet, and is from now on."""
+    name = unique(wish, taken)
+    taken.add(name)
+    return name
+
+
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
     """A form over names in place of variables, and over the arrays that hold tensors of integers in place of these."""
     return _with_arrays(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)

@@ -6,7 +6,7 @@ loops and behind its conditions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -163,3 +163,10 @@ VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "soft
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 """What is true or false."""
+
+
+def is_condition(value: Scalar, conditions: Container[str]) -> bool:
+    """Whether a value is true or false: one of these names, or what an operation finds out."""
+    if isinstance(value, Name):
+        return value.name in conditions
+    return isinstance(value, Operation) and value.function in CONDITIONS

@@ -142,29 +142,25 @@ def _factor(form: Affine) -> str:
 # ---------------------------------------------------------------------------- laws
 
 
-def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
+def check_step(step: Product | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
     """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
     where = f"{type(step).__name__} {step.array}"
-    names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in step.operands]
-    for name in names:
-        if name not in written:
-            raise VerificationError(f"{where}: {name} is read before it is written")
     if isinstance(step, Apply):
-        found = _apply_shape(step, written[step.operand], where)
+        found = _apply_shape(step, shapes[step.operand], where)
     else:
-        found = _product_shape(step, written, where)
+        found = _product_shape(step, shapes, where)
     if found != shape:
         raise VerificationError(f"{where}: the result has shape {found}, the array {shape}")
 
 
-def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, ...]:
+def _product_shape(step: Product, shapes: Shapes, where: str) -> tuple[Affine, ...]:
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
-        written = {**written, step.left.array: _matrix_of(written[step.left.array], where)}
+        shapes = {**shapes, step.left.array: _matrix_of(shapes[step.left.array], where)}
     for operand in step.operands:
-        if len(operand.labels) != len(written[operand.array]):
+        if len(operand.labels) != len(shapes[operand.array]):
             raise VerificationError(f"{where}: {len(operand.labels)} labels for the axes of {operand.array}")
-        for label, extent in zip(operand.labels, written[operand.array], strict=True):
+        for label, extent in zip(operand.labels, shapes[operand.array], strict=True):
             if known.setdefault(label, extent) != extent:
                 raise VerificationError(f"{where}: a label has the extents {known[label]} and {extent}")
     left, right = (set(operand.labels) for operand in step.operands)
@@ -172,7 +168,7 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
     if len(output) != len(step.output) or not output <= known.keys() or not (left ^ right) <= output:
         raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
     if isinstance(step, Solve):
-        matrix = written[step.left.array]
+        matrix = shapes[step.left.array]
         own, batch = set(step.left.labels[-2:]), set(step.left.labels[:-2])
         fits = len(own) == 2 and batch <= right & output and not batch & own
         if not fits or not _is_square(matrix) or len(own & right) != 1 or own <= output:
@@ -181,7 +177,7 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
         summed = known.keys() - output
         if len(summed) != 1 or step.row not in output or step.row in right or step.row not in left:
             raise VerificationError(f"{where}: one label is summed over, and the rows are those of {step.left.array}")
-    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.left.array])):
+    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(shapes[step.left.array])):
         raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
     return tuple([known[label] for label in step.output])
 

@@ -13,10 +13,7 @@ from sympy_tensordiff.codegen.ir.facts import (
     axis_rows,
     condition_cases,
     condition_of,
-    conjuncts,
     data_reads,
-    every_choice,
-    reads,
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import If, Statement, is_scatter
@@ -40,20 +37,19 @@ def verify(program: Program) -> None:
     check_laws(program)
     prover = Prover(program)
     for kernel in program.nests:
-        for read in reads(kernel, prover.shapes):
-            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                if not is_refused(program, prover, kernel, read, row):
-                    raise VerificationError(
-                        f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
-                        f"{type(read.statement).__name__} is not provably inside, and no check covers it"
-                    )
+        for read, axis, row in prover.unproved(kernel):
+            if not is_refused(program, prover, kernel, read, row):
+                raise VerificationError(
+                    f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
+                    f"{type(read.statement).__name__} is not provably inside, and no check covers it"
+                )
 
 
 def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise `VerificationError` where a step would read or write outside of an array."""
     box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
     for view in step.views:
-        for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
+        for axis, row in prover.axes_inside(view, box):
             raise VerificationError(
                 f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
             )
@@ -82,8 +78,7 @@ def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row
 
 def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
     """The rows of each case in which a read happens, and ``row`` does not hold."""
-    parts = [condition_cases(*part) for condition in choices for part in conjuncts(condition, True)]
-    for known in dict.fromkeys(every_choice(parts)):
+    for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
@@ -193,19 +188,14 @@ def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kern
     start = axis_rows(kernel, prover.shapes)
     kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_in_layers(prover, s, around, start),)))
     masks = _Masks(kernel.array)
-    for read in reads(kernel, prover.shapes):
-        rows = _unproved(program, prover, kernel, read)
-        if rows and read.load.array in data:
-            masks.entries.setdefault(read.load, {}).update(dict.fromkeys(rows))
-        elif rows:
-            masks.loads.setdefault((id(read.statement), read.load), {}).update(dict.fromkeys(rows))
+    for read, _, row in prover.unproved(kernel):
+        if is_refused(program, prover, kernel, read, row):
+            continue
+        if read.load.array in data:
+            masks.entries.setdefault(read.load, {})[row] = None
+        else:
+            masks.loads.setdefault((id(read.statement), read.load), {})[row] = None
     return replace(kernel, body=rewrite(kernel.body, masks.statement)) if masks.entries or masks.loads else kernel
-
-
-def _unproved(program: Program, prover: Prover, kernel: Kernel, read: Read) -> Rows:
-    """What has to hold for a read to be inside, and nothing tells."""
-    wanted = prover.axes_inside(read.load, prover.shapes[read.load.array], read.context)
-    return tuple(row for _, row in wanted if not is_refused(program, prover, kernel, read, row))
 
 
 def _in_layers(prover: Prover, statement: Statement, around: Around, start: Rows) -> Statement:
@@ -229,7 +219,7 @@ def _in_layers(prover: Prover, statement: Statement, around: Around, start: Rows
 
 def _is_inside(prover: Prover, row: Row, known: Sequence[Row]) -> bool:
     """Whether the data in a row are proven inside of their arrays."""
-    return not any(prover.axes_inside(load, prover.shapes[load.array], known) for load in data_reads([row.form]))
+    return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
 
 
 class _Masks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -198,6 +198,11 @@ def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
         yield from subexpressions(value)
 
 
+def weight(body: Iterable[Statement]) -> int:
+    """The number of scalar operations, reads and names of ``body``."""
+    return sum(1 for _ in scalars(body))
+
+
 def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
     """The lower, then the upper bounds of a loop."""
     return loop.lows + loop.highs
@@ -374,6 +379,19 @@ def filled(statement: Statement) -> list[str]:
     if defines(statement):
         return [statement.name]
     return list(added([statement]))
+
+
+def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+    """The statements that set entries, or compute the scalars ``wanted``, to which what they need is added."""
+    found: list[Statement] = []
+    for statement in reversed(body):
+        names = filled(statement)
+        if isinstance(statement, If):
+            statement = replace(statement, body=tuple(needed(statement.body, wanted)))
+        if not names or not wanted.isdisjoint(names):
+            wanted |= used_names(statement).union(names)
+            found.append(statement)
+    return found[::-1]
 
 
 def used_names(statement: Statement) -> set[str]:

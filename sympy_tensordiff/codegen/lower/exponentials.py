@@ -22,7 +22,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.instances import instance
-from sympy_tensordiff.graph.interning import Recursion, trampoline
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Row
 
@@ -100,9 +100,7 @@ class _Exponentials:
             found = yield self._product(node)
             if found.is_quotient:
                 return self._quotient(found)
-        args = []
-        for arg in node.args:
-            args.append((yield self.final(arg)))
+        args = yield from in_turn(map(self.final, node.args))
         return graph.with_args(node, args)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
@@ -178,9 +176,7 @@ class _Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
-        factors = []
-        for arg in node.args:
-            factors.append((yield self.scaled(arg)))
+        factors = yield from in_turn(map(self.scaled, node.args))
         shift: dict[Node, Any] = {}
         for factor in factors:
             for part, c in factor.shift.items():
@@ -227,9 +223,7 @@ class _Exponentials:
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
         graph = self.graph
-        terms = []
-        for arg in node.args:
-            terms.append((yield self.scaled(arg)))
+        terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
             return Scaled({}, node)
         shifts = [self.sum_of(term.shift) for term in terms]

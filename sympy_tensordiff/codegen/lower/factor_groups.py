@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Terms(NamedTuple):
@@ -80,11 +80,11 @@ class Split:
         inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
         if not inner or len(inner) == len(self.summed):
             return None
-        outside = [row for row in self.bounds if row.form.atoms().isdisjoint(inner)]
+        outside, bounds = partition(self.bounds, inner)
         return replace(
             self,
             summed=tuple(inner),
-            bounds=tuple([row for row in self.bounds if row not in outside]),
+            bounds=bounds,
             factors=(*first.factors, *second.factors),
             left=(*self.left, *(v for v in self.summed if v not in inner)),
             rows=(*self.rows, *outside),

@@ -18,18 +18,18 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
-from sympy_tensordiff.codegen.lower.functions import has_root, is_external, operation, rational_form, root
-from sympy_tensordiff.codegen.lower.materialise import is_dear, uses
+from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
+from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.storage import Block
 from sympy_tensordiff.codegen.lower.trapezoids import Trapezoids
-from sympy_tensordiff.graph.interning import Recursion
+from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows, bounds_a_loop
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, partition, quotients_of
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
@@ -49,11 +49,9 @@ class Lowering(Trapezoids):
             case "index":
                 return scalars.IndexValue(self.form(node.data))
         home = self._home(node, block)
-        seen: Block | None = block
-        while seen is not None:
+        for seen in block.outwards():
             if node in seen.values:
                 return seen.values[node]
-            seen = seen.parent
         value: scalars.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
@@ -96,9 +94,7 @@ class Lowering(Trapezoids):
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value
-        args = []
-        for arg in node.args:
-            args.append((yield self.value(arg, block)))
+        args = yield from in_turn(self.value(arg, block) for arg in node.args)
         return operation(node, args)
 
     def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
@@ -206,10 +202,7 @@ class Lowering(Trapezoids):
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
         """The nodes below a branch of a choice that only the branch needs."""
-        around: Block | None = block
-        while around is not None and around.uses is None:
-            around = around.parent
-        total = around.uses if around is not None and around.uses is not None else Counter()
+        total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
         for part in reversed(reachable(branch)):
@@ -220,10 +213,8 @@ class Lowering(Trapezoids):
 
     def _is_lazy(self, node: Node, block: Block) -> bool:
         """Whether ``node`` calls a function of the user's that may be asked for values behind a condition only."""
-        around: Block | None = block
-        while around is not None and (around.private is None or node not in around.private):
-            around = around.parent
-        return around is not None and any(part.op == "call" and is_external(part) for part in reachable(node))
+        is_private = any(around.private is not None and node in around.private for around in block.outwards())
+        return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
         """Sums in the terms of an addition: those over the same points share their loops.
@@ -323,8 +314,7 @@ class Lowering(Trapezoids):
             return variables, rows, body
         for n in range(1, len(variables)):
             outer, inner = variables[:n], variables[n:]
-            own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
-            rest = tuple(row for row in rows if row.form.atoms().isdisjoint(inner))
+            rest, own = partition(rows, inner)
             part = self.graph.reduce(op, inner, own, body)
             around = context.inside(outer, rest)
             if self.planner.rank(part, around) < around.dimension:
@@ -332,14 +322,9 @@ class Lowering(Trapezoids):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        lows: list[Bound] = []
-        highs: list[Bound] = []
-        for row in rows:
-            c = row.form.coefficient(v)
-            if c and row.form.atoms().isdisjoint(inner):
-                rest = row.form - Affine({v: c})
-                (lows if c > 0 else highs).append(Bound(self.form(-rest if c > 0 else rest), abs(c)))
-        return tuple(lows), tuple(highs)
+        own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+        lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in quotients_of(v, own))
+        return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Factors from outer blocks are multiplied there."""
@@ -347,14 +332,11 @@ class Lowering(Trapezoids):
         for factor in node.args:
             home = self._home(factor, block) if factor.op != "const" else block
             groups.setdefault(id(home), (home, []))[1].append(factor)
-        factors = []
+        parts = []
         for home, group in groups.values():
-            if home is not block and len(group) > 1:
-                product = self.graph.mul(group)
-                factors.append((yield self.value(product, home)))
-                continue
-            for factor in group:
-                factors.append((yield self.value(factor, block)))
+            joins = home is not block and len(group) > 1
+            parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
+        factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:

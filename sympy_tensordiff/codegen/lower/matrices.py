@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.programs import Contraction, Operand, Product
 from sympy_tensordiff.codegen.lower.costs import Hints, ProductCost, is_worth
 from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, joined, merged
-from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
 from sympy_tensordiff.graph.interning import Recursion
@@ -30,7 +30,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, partition
 
 _FACTORS = 5
 """Of more factors than these, not all ways to make two matrices are compared."""
@@ -46,7 +46,7 @@ class Matrices(Storage):
         """A sum, written with the array of a product of matrices; None where loops are as good."""
         if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
             return None
-        for terms in (self._opened(node), self._opened_twice(node, context)):
+        for terms in (Terms(*self.graph.open(node)), self._opened_twice(node, context)):
             split = None if terms is None else self._split_sum(terms, context)
             chosen = None if split is None else self._chosen(split)
             if chosen is not None:
@@ -57,35 +57,25 @@ class Matrices(Storage):
 
     def _is_excluded(self, node: Node) -> bool:
         """Whether a sum holds what must not be computed for more points than those asked for."""
-        parts = reachable(node)
-        if self.graph.integers and any(data_entries(index_forms(part)) for part in parts):
+        if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
-        return any(part.op == "call" and is_external(part) for part in parts)
+        return calls_external(node)
 
     # -------------------------------------------------------------- which matrices
 
-    def _opened(self, node: Node) -> Terms:
-        """The variables of a sum, their rows, and the summand."""
-        return Terms(*self.graph.open(node))
-
     def _opened_twice(self, node: Node, context: Context) -> Terms | None:
-        """As `_opened`, with a sum among the factors: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``."""
-        outer = self._opened(node)
+        """A sum with another one among the factors: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``."""
+        outer = Terms(*self.graph.open(node))
         sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
         around = context.inside(outer.variables, outer.rows)
-        if len(sums) != 1 or self._is_stored(sums[0], around):
+        if len(sums) != 1 or self._stored_at(sums[0], around) is not None:
             return None
-        inner = self._opened(sums[0])
+        inner = Terms(*self.graph.open(sums[0]))
         if not is_never_empty(inner.variables, inner.rows, (*self.facts, *around.rows)):
             return None
         others = [factor for factor in self.graph.factors(outer.body) if factor is not sums[0]]
         body = self.graph.mul([*others, inner.body])
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
-
-    def _is_stored(self, node: Node, context: Context) -> bool:
-        """Whether there is an array of a part."""
-        candidate = self.planner.candidate(node, context)
-        return candidate is not None and candidate.node in self.stored
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
         """The index at which an array holds a part; None where there is none."""
@@ -115,12 +105,13 @@ class Matrices(Storage):
         inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
         if len(inner) < 2 or any(is_rounded(factor, known - self.outside) for factor in inner):
             return None
+        rest, own = partition(rows, summed)
         return Split(
             tuple(summed),
-            tuple([row for row in rows if not row.form.atoms().isdisjoint(summed)]),
+            own,
             tuple(inner),
             tuple([v for v in variables if v not in summed]),
-            tuple([row for row in rows if row.form.atoms().isdisjoint(summed)]),
+            rest,
             tuple([factor for factor in factors if factor.free.isdisjoint(summed)]),
             Context((*inside.variables, *names.values()), tuple(around)),
             {v: Affine.variable(q) for q, v in names.items()},
@@ -295,7 +286,7 @@ class Matrices(Storage):
         alone = split.alone(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not alone:
             read = matrix.factors[0]
-            found = yield self._whole(read.args[0], split.context)
+            found = yield self._whole(read.args[0])
             if found is not None:
                 return found, read.data
         known = self._known_array(matrix, roles, ranges, split)
@@ -379,7 +370,7 @@ class Matrices(Storage):
                     return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
         return None
 
-    def _whole(self, tensor: Node, context: Context) -> Recursion[str | None]:
+    def _whole(self, tensor: Node) -> Recursion[str | None]:
         """The array of a tensor, which is made where it has none."""
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]

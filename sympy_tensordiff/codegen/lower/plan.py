@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import implied, remove_redundant
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, limits_of, partition
 from sympy_tensordiff.integer.unfolding import divided_by
 
 
@@ -284,12 +284,10 @@ def _units(count: int) -> list[tuple[int, ...]]:
 def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
     """Whether a sum over variables, innermost last, has a term wherever the facts hold."""
     for v in reversed(variables):
-        own = [row for row in rows if v in row.form.atoms()]
+        around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
             return False
-        lows = [Affine.variable(v) - row.form for row in own if row.form.coefficient(v) > 0]
-        highs = [Affine.variable(v) + row.form for row in own if row.form.coefficient(v) < 0]
-        around = tuple([row for row in rows if row not in own])
+        lows, highs = limits_of(v, own)
         if not all(implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
             return False
         rows = around

@@ -14,7 +14,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, limits_of
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
         body = graph.mul([found.args[0] if factor is found else factor for factor in factors])
 
 
-def _solved(rows: Sequence[Row], axes: Collection[int]) -> tuple[Row, int, Affine] | None:
-    """An equation that gives an axis as a form of data, the axis and the form."""
+def _solved(rows: Sequence[Row], axes: Collection[int], by_data: bool = True) -> tuple[Row, int, Affine] | None:
+    """An equation that gives the first axis that it can, as a form of data, or else of the others; both of them."""
     for row in rows:
-        if row.kind == "eq" and data_entries([row.form]):
+        if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
             hidden = row.form.hidden()
             for axis in axes:
                 c = row.form.coefficient(axis)
@@ -213,10 +213,9 @@ def _ordered(
     shift: dict[int, Affine] = {}
     inside = frozenset((*variables, *free))
     for v in variables:
-        own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inside - {v})]
-        alone = all(v not in form.hidden() and not data_entries([form]) for form in own)
-        lows = [Affine({v: 1}) - form for form in own if form.coefficient(v) == 1]
-        highs = [form + Affine({v: 1}) for form in own if form.coefficient(v) == -1]
+        own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inside - {v})]
+        alone = all(v not in row.form.hidden() and not data_entries([row.form]) for row in own)
+        lows, highs = limits_of(v, own)
         tied = [r for r in rows if v in r.form.atoms() and not r.form.atoms().isdisjoint(inside - {v})]
         own_ties = [r for r in tied if _bounds_of(r, v, frozenset(variables[variables.index(v) + 1 :]))]
         if alone and len(lows) == len(highs) == 1 and len(own) == 2 and not own_ties:
@@ -274,7 +273,7 @@ class _Diagonal:
         self.index = {axis: Affine.variable(axis) for axis in axes}
         self.left = dict(zip(axes, extents, strict=True))
         self.tests = (*conditions, *ranges(axes, extents))
-        while (solved := _equation(self.tests, self.left)) is not None:
+        while (solved := _solved(self.tests, [*self.left][::-1], by_data=False)) is not None:
             row, axis, form = solved
             del self.left[axis]
             self.replace(row, axis, form)
@@ -304,17 +303,6 @@ class _Diagonal:
         needed = tuple(dict.fromkeys(test for test in self.tests if not implied(test, (*facts, *box))))
         value = self.graph.substitute(value, self.index)
         return Part(variables, extents, box, needed, tuple(self.index.values()), value, exclusive=True)
-
-
-def _equation(tests: Rows, axes: Collection[int]) -> tuple[Row, int, Affine] | None:
-    """An equation that gives an axis, the last one that it can, as a form of the others."""
-    for row in tests:
-        if row.kind == "eq" and not data_entries([row.form]):
-            for axis in reversed(list(axes)):
-                c = row.form.coefficient(axis)
-                if abs(c) == 1 and axis not in row.form.hidden():
-                    return row, axis, Affine({axis: 1}) - c * row.form
-    return None
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Row, int, Affine] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -34,6 +34,13 @@ class Block:
     """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
     private: frozenset[Node] | None = None
     """Of a branch of a choice: what nothing else needs."""
+
+    def outwards(self) -> Iterator[Block]:
+        """The block and those around it, inner ones first."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
 
 
 @dataclass(frozen=True)
@@ -169,25 +176,28 @@ class Storage:
         """One instance per entry; 0 where ``guard`` does not hold."""
         saved = self._locals, self._tried_locals, self._uses
         rows = ranges(axes, extents)
-        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
         scatters = bool(self.graph.integers)
         body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
         body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
         if not (parts or diagonals):
             self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
-        self._count_uses(body)
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
-        for v in axes:
-            self.names[v] = self._local(self.graph.names[v])
+        block = self._begun_block(axes, extents, body)
         names = tuple(self.names[v] for v in axes)
-        block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved
         self.names.update(renamed)
+
+    def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
+        """The block of a new kernel, in which ``body`` is computed at each point of the axes."""
+        self._locals, self._tried_locals, self._uses = set(), {}, uses(body)
+        for v in axes:
+            self.names[v] = self._local(self.graph.names[v])
+        return Block(Context(tuple(axes), ranges(axes, extents)), frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
         """One instance for each point of the first variables, which adds to the entries that data select.
@@ -196,12 +206,10 @@ class Storage:
         """
         known = (*self.facts, *part.rows)
         part = replace(part, conditions=tuple(row for row in part.conditions if not implied(row, known)))
-        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
-        self._count_uses(part.value)
-        for v in part.variables:
-            self.names[v] = self._local(self.graph.names[v])
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
-        block = Block(Context(heads, ranges(heads, part.extents)), frozenset(heads), uses=uses(part.value))
+        block = self._begun_block(heads, part.extents, part.value)
+        for v in inner:
+            self.names[v] = self._local(self.graph.names[v])
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)

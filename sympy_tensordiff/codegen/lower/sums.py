@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows
 
@@ -46,18 +46,17 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
-    done: dict[Node, Node] = {}
-    for node in parts:
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        found = _exchanged(graph, new, planner.facts) if new.op == "sum" else None
-        if found is not None:
-            name = _numbered(planner, found.inner, found.outer)
-            if name in known:
-                shared.add(name)
-            if found.is_fewer or name in known or (found.is_along and not _around(new)):
-                new = found.whole
-        done[node] = new
-    return [done[root] for root in roots], shared
+
+    def ordered(node: Node) -> Node:
+        found = _exchanged(graph, node, planner.facts) if node.op == "sum" else None
+        if found is None:
+            return node
+        name = _numbered(planner, found.inner, found.outer)
+        if name in known:
+            shared.add(name)
+        return found.whole if found.is_fewer or name in known or (found.is_along and not _around(node)) else node
+
+    return rewritten(graph, roots, ordered), shared
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
@@ -138,15 +137,13 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     if not any(part.op == "add" and sum(not term.plain for term in part.args) > 1 for part in parts):
         return list(roots)
     used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
-    done: dict[Node, Node] = {}
-    for part in parts:
-        new = graph.with_args(part, [done[arg] for arg in part.args])
-        if new.op == "add":
-            own = {term: _sums_in(graph, term) for term in new.args}
-            single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
-            new = _joined(graph, new, {term: sums for term, sums in single.items() if sums})
-        done[part] = new
-    return [done[root] for root in roots]
+
+    def joined(node: Node) -> Node:
+        own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
+        single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
+        return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
+
+    return rewritten(graph, roots, joined)
 
 
 def _sums_in(graph: Graph, term: Node) -> list[Node]:

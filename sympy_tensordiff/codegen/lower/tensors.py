@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.lower.materialise import (
 )
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry
-from sympy_tensordiff.graph.interning import Recursion, trampoline
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.recognition import ORDERED, recognise
@@ -277,9 +277,7 @@ class _Definitions:
             if node.op in RANGED:
                 return graph.reduce(node.op, variables, rows, body)
             return graph.comprehension(variables, node.data, body)
-        args = []
-        for arg in node.args:
-            args.append((yield self.scalar(arg)))
+        args = yield from in_turn(map(self.scalar, node.args))
         return graph.with_args(node, args)
 
 

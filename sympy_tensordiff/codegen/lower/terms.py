@@ -17,8 +17,8 @@ from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
+from sympy_tensordiff.integer.rows import Rows, partition
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 from sympy_tensordiff.simplify.signs import with_signs
 
@@ -154,11 +154,7 @@ _DEEPEST = 8
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
     """``roots`` with all sums multiplied out; ``facts`` are known of the sizes."""
-    done: dict[Node, Node] = {}
-    for node in reachable(*roots):
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        done[node] = _sum(graph, new, facts) if new.op == "sum" else new
-    return [done[root] for root in roots]
+    return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
@@ -201,8 +197,7 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
         inner.insert(0, v)
         held = [factor for factor in factors if not factor.free.isdisjoint(inner)]
         others = [factor for factor in factors if factor.free.isdisjoint(inner)]
-        own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
-        rest = tuple([row for row in rows if row not in own])
+        rest, own = partition(rows, inner)
         if others and held and is_never_empty(inner, own, (*facts, *rest)):
             factors = [*others, graph.sum(inner, own, graph.mul(held))]
             rows, inner = rest, []
@@ -214,11 +209,7 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 
 def without_twins(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """``roots`` in which ``Sum_i x[i]*(W[i, p] + W[p, i])`` is two sums: each reads the tensor along its rows."""
-    done: dict[Node, Node] = {}
-    for node in reachable(*roots):
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        done[node] = _apart(graph, new) if new.op == "sum" else new
-    return [done[root] for root in roots]
+    return rewritten(graph, roots, lambda node: _apart(graph, node) if node.op == "sum" else node)
 
 
 def _apart(graph: Graph, node: Node) -> Node:

@@ -11,7 +11,7 @@ one of them alone, where the conditions are known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -21,11 +21,12 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.interning import Recursion, trampoline
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import replace as substituted
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, connected
 from sympy_tensordiff.simplify.choices import cases_of
 
 
@@ -103,7 +104,7 @@ class _Ties(LoopArrays):
 
     def replaced(self, node: Node, known: Rows = ()) -> Recursion[Node]:
         """A node where some rows are ``known``, with reads of the arrays in place of the values."""
-        key = node, known = node, _linked(known, node.free)
+        key = node, known = node, connected(known, node.free, frozenset())
         if key not in self.done:
             self.done[key] = yield self._replaced(node, known)
         return self.done[key]
@@ -122,9 +123,7 @@ class _Ties(LoopArrays):
             return node if new is body else graph.reduce(node.op, variables, rows, new)
         if node.op == "guard":
             known += node.data
-        args = []
-        for arg in node.args:
-            args.append((yield self.replaced(arg, known)))
+        args = yield from in_turn(self.replaced(arg, known) for arg in node.args)
         for position, extremum in _comparisons(node):
             args[position] = self.compared(extremum, node.args[position], known) or args[position]
         return graph.with_args(node, args)
@@ -145,7 +144,7 @@ class _Ties(LoopArrays):
                     "a kernel cannot determine which value attains the maximum or minimum: write the values as a "
                     "TensorComprehension of their own"
                 )
-        return rebuilt(self.graph, value, entries) if entries else whole
+        return substituted(self.graph, value, entries) if entries else whole
 
     def with_entries(self, extremum: Node) -> Node:
         """The values of a maximum with the entries of arrays in place of their rounded parts."""
@@ -153,7 +152,7 @@ class _Ties(LoopArrays):
         for number, (rows, case) in enumerate(self.cases[extremum]):
             own = [part for part in self.parts[extremum] if part.case == number]
             new = {part.node: self.read(part.stored, part.candidate.forms) for part in own}
-            terms.append(self.graph.guard(rows, rebuilt(self.graph, case, new)))
+            terms.append(self.graph.guard(rows, substituted(self.graph, case, new)))
         return self.graph.add(terms)
 
     # -------------------------------------------------------------- how it is filled
@@ -173,15 +172,6 @@ class _Ties(LoopArrays):
             entries = graph.comprehension(axes, stored.tensor.shape, body) if axes else body
             yield from self.needed([entries])
             yield Definition(self.lowering.arrays[stored.tensor.data[0]], stored.tensor, entries)
-
-
-def _linked(rows: Rows, variables: frozenset[int]) -> Rows:
-    """The rows that say something of the variables, by themselves or together."""
-    linked, waiting = set(variables), list(rows)
-    while found := [row for row in waiting if not row.form.atoms().isdisjoint(linked)]:
-        linked.update(*(row.form.atoms() for row in found))
-        waiting = [row for row in waiting if row not in found]
-    return tuple(row for row in rows if row not in waiting)
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
@@ -228,15 +218,6 @@ def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
         case "mul":
             return node.args[1:] if len(node.args) == 2 and node.args[0].data == -1 else ()
     return ()
-
-
-def rebuilt(graph: Graph, node: Node, new: Mapping[Node, Node]) -> Node:
-    """A value with ``new`` parts in place of some that it is chosen from."""
-    done = dict(new)
-    for part in reachable(node):
-        if part not in done and not done.keys().isdisjoint(part.args):
-            done[part] = graph.with_args(part, [done.get(arg, arg) for arg in part.args])
-    return done.get(node, node)
 
 
 def may_equal(value: Node, other: Node) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Product, Trapezoid
-from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Slant, Split
+from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Slant, Split, Terms
 from sympy_tensordiff.codegen.lower.matrices import Matrices, Ranges
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.graph.interning import Recursion
@@ -40,7 +40,7 @@ class Trapezoids(Matrices):
         """A sum, as what a product of matrices has of it, and the terms next to the slant."""
         if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
             return None
-        terms = self._opened(node)
+        terms = Terms(*self.graph.open(node))
         slant = _slant(terms.rows, terms.variables, context.variables)
         split = None if slant is None else self._split_sum(terms, context, (slant.bound,))
         if split is None or slant is None:

@@ -48,12 +48,8 @@ def without_copies(program: Program) -> Program:
         gone[load.array] = step
     if not gone:
         return program
-    return replace(
-        program,
-        kernels=tuple([step for step in steps if not any(step is copy for copy in gone.values())]),
-        temporaries=tuple([array for array in program.temporaries if array.name not in gone]),
-        notes=tuple([_renamed(note, gone) for note in program.notes]),
-    )
+    program = replace(program, notes=tuple([_renamed(note, gone) for note in program.notes]))
+    return program.with_steps([step for step in steps if not any(step is copy for copy in gone.values())], gone)
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
@@ -100,12 +96,7 @@ def without_unread(program: Program) -> Program:
         if not needed.isdisjoint(filled_arrays(step)):
             kept.append(step)
             needed.update(uses(step).arrays)
-    return replace(
-        program,
-        kernels=tuple(reversed(kept)),
-        temporaries=tuple(array for array in program.temporaries if array.name in needed),
-        notes=tuple(note for note in program.notes if note.partition(":")[0] in needed or ":" not in note),
-    )
+    return program.with_steps(reversed(kept), {array.name for array in program.temporaries} - needed)
 
 
 # ---------------------------------------------------------------------------- arrays that are copies of others
@@ -138,12 +129,7 @@ def without_aliases(program: Program) -> Program:
             aliases[step.array] = first, sign * before
         else:
             steps.append(_reading(step, aliases) if aliases else step)
-    return replace(
-        program,
-        kernels=tuple(steps),
-        temporaries=tuple([array for array in program.temporaries if array.name not in aliases]),
-        notes=tuple([note for note in program.notes if note.partition(":")[0] not in aliases]),
-    )
+    return program.with_steps(steps, aliases)
 
 
 def _copied(step: Step) -> tuple[str, int] | None:

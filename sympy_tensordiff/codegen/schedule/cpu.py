@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
@@ -220,7 +220,7 @@ def is_extremum(loop: Loop) -> bool:
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
-    if not isinstance(add.target, Name) or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT:
+    if not isinstance(add.target, Name) or weight(loop.body) > CHAIN_WEIGHT:
         return False
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 

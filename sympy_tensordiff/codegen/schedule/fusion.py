@@ -14,10 +14,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
-from sympy_tensordiff.codegen.ir.dataflow import Dataflow
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order
 from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, exactly, extent, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     Contraction,
@@ -32,7 +33,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses, weight
 from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
@@ -59,21 +60,6 @@ def fuse(program: Program, prover: Prover) -> Program:
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_order(result)
     return result
-
-
-def check_order(program: Program) -> None:
-    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
-    last = {array.name: -1 for array in program.arguments}
-    last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
-    begun: set[str] = set()
-    for number, step in enumerate(program.kernels):
-        early = {name for name in uses(step).arrays if last.get(name, number) >= number}
-        early |= {step.array} - begun if isinstance(step, Scatter) else set()
-        if early:
-            raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
-        begun.update(filled_arrays(step))
-    if lost := sorted({array.name for array in program.outputs} - begun):
-        raise VerificationError(f"no step fills {', '.join(lost)}")
 
 
 @dataclass
@@ -175,8 +161,8 @@ class _Fusion:
             return False
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
-        weight = sum(1 for kernel in (*producers, step) for _ in scalars(kernel.body))
-        if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
+        own_weight = sum(weight(kernel.body) for kernel in (*producers, step))
+        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -197,7 +183,7 @@ class _Fusion:
 
     def add(self, kernel: Kernel, group: _Group) -> None:
         """Let a kernel take part."""
-        group.weight += sum(1 for _ in scalars(kernel.body))
+        group.weight += weight(kernel.body)
         own = self.flow.reads(kernel) & group.filled
         if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)

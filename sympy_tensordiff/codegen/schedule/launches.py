@@ -13,12 +13,22 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from sympy_tensordiff.codegen.ir.dataflow import check_order
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, uses
-from sympy_tensordiff.codegen.schedule.fusion import FAR, check_order
+from sympy_tensordiff.codegen.ir.walk import (
+    array_shapes,
+    filled_arrays,
+    loops,
+    outer_names,
+    own_names,
+    scalars,
+    uses,
+    weight,
+)
+from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.split import LARGE
 from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
@@ -72,7 +82,7 @@ class _Launch:
         is_open = bool(self.kernels) and not isinstance(step, Scatter) and step.array not in alone
         self.box = shapes[step.array] if is_open else ()
         self.read, self.filled = set(uses(step).arrays), set(filled_arrays(step))
-        self.weight = _weight(step) if isinstance(step, Kernel) else 0
+        self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
         """Whether a step reads what is filled here, or adds to it."""
@@ -81,7 +91,7 @@ class _Launch:
     def takes(self, step: Kernel) -> bool:
         """Whether a kernel can run in the threads, and gains."""
         box = self.common(step)
-        if isinstance(step, Scatter) or not box or self.weight + _weight(step) > LARGE:
+        if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > LARGE:
             return False
         loads = [node for node in scalars(step.body) if isinstance(node, Load) and node.array in self.filled]
         own = tuple(map(Affine.variable, step.axes[: len(box)]))
@@ -110,7 +120,7 @@ class _Launch:
         self.kernels.append(step)
         self.read |= set(uses(step).arrays)
         self.filled.add(step.array)
-        self.weight += _weight(step)
+        self.weight += weight(step.body)
 
     def together(self, private: Collection[str], taken: Collection[str]) -> Step:
         """The step, with one name for each axis in common, and no other name twice."""
@@ -121,10 +131,6 @@ class _Launch:
         kernels = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in self.kernels]
         numbers = [Array(k.array, ()) for k in kernels if k.array in private and len(k.axes) == len(axes)]
         return Fused(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
-
-
-def _weight(kernel: Kernel) -> int:
-    return sum(1 for _ in scalars(kernel.body))
 
 
 class Device(NamedTuple):

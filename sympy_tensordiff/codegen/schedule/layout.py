@@ -21,10 +21,10 @@ from typing import TypeVar
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.rename import claimed, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, uses, with_parts
-from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan
+from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan, run_of
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 T = TypeVar("T")
@@ -52,10 +52,9 @@ def _with_turned_products(program: Program) -> Program:
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         if load.array in own:
-            places = (_place(load, one) for one in (variable, *reversed(around)))
-            place = next((place for place in places if place is not None), None)
-            rank = len(load.index)
-            votes[load.array] += (place == rank - 2) - (place == rank - 1)
+            runs = (run_of(load, one) for one in (variable, *reversed(around)))
+            run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
+            votes[load.array] += (run == (rank - 2, 1)) - (run == (rank - 1, 1))
         return load
 
     for step in program.kernels if own else ():
@@ -84,18 +83,15 @@ def _with_copies(program: Program) -> Program:
     copies: dict[tuple[str, int, int], Array] = {}
     kernels: list[Step] = []
     first: list[Step] = []
-    temporaries = list(program.temporaries)
     own = {array.name for array in (*program.temporaries, *program.outputs)}
     for step in program.kernels:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            place, factor = _place(load, variable), 1
-            if place is None:
-                place, factor = _stride(load, variable)
-            rank = len(load.index)
-            if place is None or (place == rank - 1 and factor == 1) or not _is_repeated(load, around, factor):
+            rank, run = len(load.index), run_of(load, variable)
+            if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
                 return load
+            place, factor = run
             order = _last(place, rank)
             shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
             if factor > 1:
@@ -106,10 +102,8 @@ def _with_copies(program: Program) -> Program:
                 index = (*index[:-1], index[-1] - factor * classes, classes)
             copy = copies.get((load.array, place, factor))
             if copy is None:
-                name = unique(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
+                name = claimed(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
                 copy = copies[load.array, place, factor] = Array(name, shape)
-                taken.add(name)
-                temporaries.append(copy)
                 made = _copying(copy, load.array, order, taken)
                 if factor > 1:
                     made = _classes(copy, load.array, order, prover.shapes[load.array][place], factor, taken)
@@ -127,12 +121,7 @@ def _with_copies(program: Program) -> Program:
         else f"{copy.name}: the residue classes of axis {place} of {array} modulo {factor}, along which loops read it"
         for (array, place, factor), copy in copies.items()
     ]
-    return replace(
-        program,
-        temporaries=tuple(temporaries),
-        kernels=(*first, *kernels),
-        notes=(*program.notes, *notes),
-    )
+    return program.with_steps([*first, *kernels], new=copies.values(), notes=notes)
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
@@ -190,26 +179,6 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
 
     return replace(kernel, body=rewrite(kernel.body, change))
-
-
-def _place(load: Load, variable: str | None) -> int | None:
-    """The axis along which a read runs, entry by entry, with ``variable``; None where there is no such."""
-    if variable is None:
-        return None
-    places = [m for m, form in enumerate(load.index) if variable in form.atoms()]
-    if len(places) != 1:
-        return None
-    form = load.index[places[0]]
-    return places[0] if abs(form.coefficient(variable)) == 1 and variable not in form.hidden() else None
-
-
-def _stride(load: Load, variable: str | None) -> tuple[int | None, int]:
-    """The axis along which a read runs in steps of a number of entries, and this number."""
-    places = [m for m, form in enumerate(load.index) if variable in form.atoms()]
-    if variable is None or len(places) != 1 or variable in load.index[places[0]].hidden():
-        return None, 1
-    factor = abs(load.index[places[0]].coefficient(variable))
-    return (places[0], factor) if 1 < factor <= MOST_CLASSES else (None, 1)
 
 
 def _last(place: int, rank: int) -> list[int]:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.bounds import ends_rows
-from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, loop_rows
+from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, rows_of
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_store, let
 from sympy_tensordiff.codegen.ir.nests import exactly
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Ends, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
 from sympy_tensordiff.integer.affine import Affine, Variable
@@ -70,13 +69,13 @@ class Once:
         """Statements with the names of known entries."""
         for statement in body:
             new = with_parts(statement, *_changes(known))
+            inner = (*rows, *(row.substitute(self.extents) for row in rows_of(statement)))
             if isinstance(statement, Loop) and isinstance(new, Loop):
-                inner = (*rows, *(row.substitute(self.extents) for row in loop_rows(statement)))
                 new = replace(new, body=self.block(statement.body, inner, known, statement.variable))
             elif isinstance(statement, If) and isinstance(new, If):
-                new = replace(new, body=tuple(self.inside(statement.body, (*rows, *statement.conditions), known)))
-            elif isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
-                rows += tuple(row.substitute(self.extents) for row in ends_rows(statement.target, statement.value))
+                new = replace(new, body=tuple(self.inside(statement.body, inner, known)))
+            else:
+                rows = inner
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
@@ -108,8 +107,7 @@ class Once:
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False
         loads = [*data_reads(own.index), own]
-        shapes = self.prover.shapes
-        return not any(self.prover.axes_inside(load, shapes[load.array], context) for load in loads)
+        return not any(self.prover.axes_inside(load, context) for load in loads)
 
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:

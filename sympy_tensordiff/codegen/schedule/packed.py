@@ -16,7 +16,7 @@ from math import prod
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.loops import If, Set, Statement, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import Renaming, unique
+from sympy_tensordiff.codegen.ir.rename import Renaming, claimed, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
 from sympy_tensordiff.codegen.ir.walk import all_names
@@ -86,7 +86,7 @@ class _Packing:
             extent = self.shapes[name][axes[0]]
             if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _FEWEST:
                 continue
-            found = Packed(self.fresh(name), axes, extent.constant)
+            found = Packed(claimed(f"{name}_pairs", self.taken), axes, extent.constant)
             if self.is_worth(found, name, [step for step in readers if isinstance(step, Contraction)]):
                 self.packed[name] = found
                 return
@@ -104,35 +104,29 @@ class _Packing:
             after += prod({**labels, **dict.fromkeys([own[0] for own in halved], found.distances)}.values())
         return is_worth_packing(before, after, entries)
 
-    def fresh(self, name: str) -> str:
-        name = unique(f"{name}_pairs", self.taken)
-        self.taken.add(name)
-        return name
-
     # ------------------------------------------------------------------------ the new program
 
     def result(self) -> Program:
         """The program with packed arrays, and the products of them."""
         steps: list[Step] = []
-        temporaries = [array for array in self.program.temporaries if array.name not in self.packed]
-        notes = [note for note in self.program.notes if note.partition(":")[0] not in self.packed]
+        arrays, notes = list[Array](), list[str]()
         for step in self.program.kernels:
             if isinstance(step, Kernel) and not isinstance(step, Scatter) and step.array in self.packed:
                 found = self.packed[step.array]
                 steps.append(self.filled(step, found))
                 shape = list(self.shapes[step.array])
                 shape[found.axes[0]] = Affine.of(found.distances)
-                temporaries.append(Array(found.name, tuple(shape)))
+                arrays.append(Array(found.name, tuple(shape)))
                 pairs = f"{found.distances * found.extent} of {found.extent**2} pairs of indices"
                 notes.append(f"{found.name}: {pairs}, which may be exchanged")
             elif isinstance(step, Contraction) and any(operand.array in self.packed for operand in step.operands):
                 array, kernels = self.multiplied(step)
                 steps += kernels
-                temporaries.append(array)
+                arrays.append(array)
                 notes.append(f"{array.name}: a product of pairs of indices, spread over {step.array}")
             else:
                 steps.append(step)
-        return replace(self.program, kernels=tuple(steps), temporaries=tuple(temporaries), notes=tuple(notes))
+        return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
         """The kernel of a packed array: the second index of a pair is the first and the distance, round the circle."""
@@ -147,7 +141,7 @@ class _Packing:
 
     def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
         """The array of a product of packed arrays, the product, and the kernel that spreads it."""
-        name = self.fresh(step.array)
+        name = claimed(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
             found = self.packed.get(operand.array)

@@ -56,11 +56,6 @@ class Untied:
     lows: tuple[Affine, ...]
     highs: tuple[Affine, ...]
 
-    @property
-    def steps(self) -> int | None:
-        """How many steps the loop has at most; None where that is no number."""
-        return most_steps(self.loop)
-
 
 def untied(loop: Loop, axis: str) -> Untied | None:
     """The same steps for the same entries, with the axis innermost; None where bounds do not allow for that."""
@@ -135,6 +130,14 @@ _BRIEF = 64
 
 LONG = 32
 """How many entries a row has at least that is filled several times for the sake of its vectors."""
+
+
+def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
+    """The axis along which a read runs with a variable, and in steps of how many entries; None where it does not."""
+    axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
+    if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
+        return None
+    return axes[0], abs(load.index[axes[0]].coefficient(variable))
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
@@ -280,7 +283,8 @@ class RowPlanner:
     def is_window(self, loop: Loop) -> bool:
         """Whether a loop has few steps, wherever in the row it runs."""
         found = untied(loop, self.axis)
-        return found is not None and found.steps is not None and found.steps <= _BRIEF
+        steps = None if found is None else most_steps(found.loop)
+        return steps is not None and steps <= _BRIEF
 
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
@@ -289,13 +293,7 @@ class RowPlanner:
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]
-        return bool(along) and all(self.runs_along(node) for node in along)
-
-    def runs_along(self, node: Load) -> bool:
-        """Whether a read goes from entry to entry of a row of its array."""
-        *outer, last = node.index
-        steps = abs(last.coefficient(self.axis)) == 1 and self.axis not in last.hidden()
-        return steps and not any(self.axis in form.atoms() for form in outer)
+        return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
         """How many more reads run along rows with the last axis innermost, which it is around unrolled loops."""

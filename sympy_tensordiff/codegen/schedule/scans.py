@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     declared,
     dependences,
     forms,
+    needed,
     rewrite_scalar,
     scalar_names,
     scalars,
@@ -61,19 +62,7 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan],
         For each name that is declared at top level, whether it has one value for a row.
     """
     finder = _Finder(kernel, outside)
-    return finder.found, _used(finder.block(kernel.body, ()), set())
-
-
-def _used(body: tuple[Statement, ...], names: set[str]) -> tuple[Statement, ...]:
-    """A body without values that nothing uses; ``names`` are used behind it, and get what it uses."""
-    found: list[Statement] = []
-    for statement in reversed(body):
-        if isinstance(statement, If):
-            found.append(replace(statement, body=_used(statement.body, names)))
-        elif not is_let(statement) or statement.name in names:
-            found.append(statement)
-            names |= {node.name for node in scalars([statement]) if isinstance(node, Name)}
-    return tuple(reversed(found))
+    return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))
 
 
 class _Finder:

@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
-from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, most_steps, runs_less_often
+from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, most_steps, run_of, runs_less_often
 from sympy_tensordiff.integer.affine import Affine
 
 TOGETHER = 8
@@ -70,11 +70,7 @@ def _shares(planner: RowPlanner, loop: Loop) -> bool:
     """Whether some reads of a loop are the same for all entries, and all of them run along it or stand still."""
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
-    along = [
-        not any(loop.variable in form.atoms() for form in node.index[:-1])
-        and abs(node.index[-1].coefficient(loop.variable)) == 1
-        for node in moving
-    ]
+    along = (run_of(node, loop.variable) == (len(node.index) - 1, 1) for node in moving)
     return all(along) and any(all(planner.axis not in form.atoms() for form in node.index) for node in moving)
 
 

@@ -7,12 +7,11 @@ to the left, overflows the stack of its compiler.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Statement, defines, is_let, let
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar, is_condition
 from sympy_tensordiff.codegen.ir.verify import with_masks
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
@@ -26,6 +25,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     scalars,
     used_names,
     values,
+    weight,
     with_parts,
     with_values,
 )
@@ -48,23 +48,23 @@ def split_deep(program: Program) -> Program:
     Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
     result: what is read there outside of an array is tested.
     """
-    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in values(kernel.body)):
+    if all(_fits(value) for kernel in program.nests for value in values(kernel.body)):
         return program
     taken = outer_names(program)
     kernels = [_Splitter(step, taken).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
     return with_masks(replace(program, kernels=tuple(kernels)))
 
 
-def _fits(value: Scalar, depth: int, size: int, width: int) -> bool:
+def _fits(value: Scalar) -> bool:
     """Whether a value is neither deeper, nor larger, nor wider than allowed."""
     depths: dict[int, int] = {}
     nodes = parts(value)
-    if len(nodes) > size:
+    if len(nodes) > SIZE:
         return False
     for node in nodes:
         arguments = node.arguments if isinstance(node, Operation) else ()
         depths[id(node)] = 1 + max((depths[id(a)] for a in arguments), default=0)
-        if depths[id(node)] > depth or len(arguments) > width:
+        if depths[id(node)] > DEPTH or len(arguments) > WIDTH:
             return False
     return True
 
@@ -86,8 +86,7 @@ class _Splitter:
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
-            fits = _fits(scalar, DEPTH, SIZE, WIDTH)
-            return scalar if fits else self.value(scalar, before)
+            return scalar if _fits(scalar) else self.value(scalar, before)
 
         new = with_parts(statement, value)
         return [*before, new]
@@ -153,24 +152,20 @@ SHARED = 4
 
 def split_large(program: Program) -> Program:
     """The program with bounded kernels, as far as they consist of more than one large loop."""
-    if all(_weight(kernel.body) <= LARGE for kernel in program.nests):
+    if all(weight(kernel.body) <= LARGE for kernel in program.nests):
         return program
     taken = all_names(program)
     kernels: list[Step] = []
     arrays: list[Array] = []
     shapes = array_shapes(program)
     for kernel in program.kernels:
-        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or _weight(kernel.body) <= LARGE:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or weight(kernel.body) <= LARGE:
             kernels.append(kernel)
             continue
         pieces = _Pieces(kernel, taken)
         kernels += pieces.kernels
         arrays += [Array(name, shapes[kernel.array]) for name in pieces.made]
     return replace(program, kernels=tuple(kernels), temporaries=(*program.temporaries, *arrays))
-
-
-def _weight(body: Iterable[Statement]) -> int:
-    return sum(1 for _ in scalars(body))
 
 
 class _Pieces:
@@ -203,8 +198,8 @@ class _Pieces:
                 if not defines(statement):
                     others = [self.declared[other] for other in filled(statement) if other != name]
                     self.definitions[name] += [*others, statement]
-                self.weights[name] += _weight([statement]) + self.below(statement)
-            if is_let(statement) and _is_condition(statement.value, conditions):
+                self.weights[name] += weight([statement]) + self.below(statement)
+            if is_let(statement) and is_condition(statement.value, conditions):
                 conditions.add(statement.name)
                 continue
             for name in filled(statement):
@@ -249,9 +244,3 @@ class _Pieces:
     def read(self, value: Scalar) -> Scalar:
         """The read that takes the place of a name."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value
-
-
-def _is_condition(value: Scalar, conditions: set[str]) -> bool:
-    if isinstance(value, Name):
-        return value.name in conditions
-    return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")

@@ -24,13 +24,14 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.rename import claimed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
     all_names,
     array_shapes,
+    needed,
     own_names,
     rewrite,
     statements,
@@ -71,9 +72,8 @@ def in_stages(program: Program) -> Stages:
     for step in program.kernels:
         stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
         steps += stages if len(stages) > 1 else [step]
-    arrays = tuple([Array(name, work.shapes[name]) for name in work.whole])
-    new = replace(program, kernels=tuple(steps), sizes=tuple(work.sizes), temporaries=(*program.temporaries, *arrays))
-    return Stages(new, work.whole)
+    new = [Array(name, work.shapes[name]) for name in work.whole]
+    return Stages(replace(program, sizes=tuple(work.sizes)).with_steps(steps, new=new), work.whole)
 
 
 class _Stages:
@@ -102,8 +102,8 @@ class _Stages:
 
     def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
         """A kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
-        start, needed = _start(kernel.body, outer), _needed(kernel.body[:number], outer)
-        if start is None or needed is None:
+        start, before = _start(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
+        if start is None or any(map(is_accumulator, before)):
             return None
         most = 2 if len(kernel.axes) < 2 else 1
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
@@ -121,7 +121,7 @@ class _Stages:
         count = self.count(kernel.array, shape, lengths[loop.variable], [lengths[one.variable] for one in free[1:]])
         if count is None:
             return None
-        name, part = self.fresh(f"{kernel.array}_parts"), unique("part", self.taken | own)
+        name, part = claimed(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
         self.taken.add(part)
         self.levels[part] = self.levels.get(loop.variable, 0) + 1
         low = loop.lows[0].form + Affine.variable(part)
@@ -134,11 +134,10 @@ class _Stages:
         order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_across else (*shape, count)
         self.whole[name] = array
-        first = entrywise(name, order, [*needed, start, *rewrite([outer], change)], Name(start.name))
+        first = entrywise(name, order, [*before, start, *rewrite([outer], change)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
-        used = {used for statement in body for used in used_names(statement)}
-        return first, replace(kernel, body=tuple([s for s in body if not is_let(s) or s.name in used]))
+        return first, replace(kernel, body=tuple(needed(body, set())))
 
     def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
         """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
@@ -149,13 +148,8 @@ class _Stages:
         most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
         if most.is_constant:
             return most if most.constant > 1 else None
-        self.sizes.append(Size(self.fresh(f"{array}_count"), (most, Affine.of(1))))
+        self.sizes.append(Size(claimed(f"{array}_count", self.taken), (most, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
-
-    def fresh(self, wish: str) -> str:
-        name = unique(wish, self.taken)
-        self.taken.add(name)
-        return name
 
 
 def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
@@ -163,16 +157,6 @@ def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
     return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
-
-
-def _needed(before: Sequence[Statement], outer: Statement) -> list[Set] | None:
-    """What is computed for a statement before it; None where that takes other sums."""
-    wanted, found = used_names(outer), list[Set]()
-    for statement in reversed(before):
-        if is_let(statement) and statement.name in wanted:
-            found.insert(0, statement)
-            wanted |= used_names(statement)
-    return None if any(is_accumulator(s) and s.name in wanted for s in before) else found
 
 
 def _chain(statement: Statement) -> list[Loop]:

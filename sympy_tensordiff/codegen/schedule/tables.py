@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.ir.dataflow import Dataflow
-from sympy_tensordiff.codegen.ir.laws import is_same_in_all_calls
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow, is_same_in_all_calls
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
 
 
