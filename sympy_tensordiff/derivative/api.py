@@ -14,21 +14,15 @@ from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.hooks import (
-    register_derivative,
-    register_jacobian,
-    register_notation,
-)
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in
 
-register_derivative(entry_derivative)
-register_notation(EinsumProduct, to_einsum)
-register_notation(sympy.Sum, to_native)
-register_notation(sympy.Product, to_native)
+hooks.derivative.register(entry_derivative)
+hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})
 
 
 @overload
@@ -244,7 +238,7 @@ def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
     return work.finish_all(nodes)[0] if simplify else write_all(work.reader, nodes)[0]
 
 
-register_jacobian(_derivative)
+hooks.jacobian.register(_derivative)
 
 
 @overload

@@ -10,10 +10,10 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node, counted
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.hooks import register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
@@ -161,4 +161,4 @@ def _simplified(e: Any) -> Any:
         return e
 
 
-register_simplification(_simplified)
+hooks.simplified.register(_simplified)

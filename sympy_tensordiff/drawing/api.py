@@ -299,7 +299,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 # Results of notebooks stand one below the other; named parts come with their definitions, and with what else repeats.
-hooks.register_formula(lambda results: latex(results, parts=bool(named_in(results))))
+hooks.formula.register(lambda results: latex(results, parts=bool(named_in(results))))
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:

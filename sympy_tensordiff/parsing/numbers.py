@@ -17,12 +17,11 @@ from sympy import Add, Mul, Pow, Rational, S
 from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic import operators
-from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import as_entry
-from sympy_tensordiff.symbolic.traversal import postorder
+from sympy_tensordiff.symbolic.traversal import native_parts, postorder
 
 LONGEST = 1_000
 """The most digits of a number, and of the numerator and the denominator of one that is computed."""
@@ -105,8 +104,8 @@ class Numbers:
 
     def of(self, scalar: Any) -> NumberFacts:
         """What is known of a scalar."""
-        for node in postorder(scalar, self.found, native):
-            parts = [self.found[part] for part in native(node)]
+        for node in postorder(scalar, self.found, native_parts):
+            parts = [self.found[part] for part in native_parts(node)]
             if node.is_Rational:
                 bits = max(node.p.bit_length(), node.q.bit_length())
             else:
@@ -154,11 +153,6 @@ class Numbers:
             for logarithm in factors:
                 if isinstance(logarithm, sympy.log):
                     self.check_power(logarithm.args[0], Mul(*(part for part in factors if part is not logarithm)))
-
-
-def native(node: Any) -> tuple[Any, ...]:
-    """The parts of a node of SymPy's own; a node of ours is a leaf."""
-    return () if isinstance(node, Node) else node.args
 
 
 def _value(node: Any, parts: list[float | None]) -> float | None:

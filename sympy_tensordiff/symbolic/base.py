@@ -26,6 +26,7 @@ from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.depth import Measures, measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
 from sympy_tensordiff.symbolic.printing import NoCode
+from sympy_tensordiff.symbolic.traversal import parts
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 # When Python has shut down, the numbers of SymPy in keys can no longer be hashed: an entry that went then would say so.
@@ -221,7 +222,7 @@ class Node(walkers.Shown, NoCode, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        notation = hooks.notation(rule)
+        notation = hooks.notations.get(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
@@ -245,11 +246,11 @@ class Node(walkers.Shown, NoCode, Expr):
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
         def entered(node: Any) -> tuple[Any, ...]:
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
-            return () if is_left else depth.parts_of(node)
+            return () if is_left else parts(node)
 
-        parts = entered if isinstance(rule, Substitution) else depth.parts_of
+        below = entered if isinstance(rule, Substitution) else parts
         question = ("xreplace", id(rule))
-        replaced: tuple[Any, bool] = depth.answered(self, question, lambda node: node._replaced(rule), parts)
+        replaced: tuple[Any, bool] = depth.answered(self, question, lambda node: node._replaced(rule), below)
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:

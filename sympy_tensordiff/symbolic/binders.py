@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -22,7 +22,7 @@ from sympy_tensordiff.symbolic.base import Node, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in, postorder
 
 
 class Binder(Node):
@@ -63,8 +63,11 @@ class Binder(Node):
     @property
     def free_symbols(self) -> set[Basic]:
         if self._free is None:
-            for binder in _innermost_first(self):
-                binder._free = binder._compute_free_symbols()
+            done: set[int] = set()
+            for node in postorder(self, done, _below_unknown, id):
+                done.add(id(node))
+                if isinstance(node, Binder) and node._free is None:
+                    node._free = node._compute_free_symbols()
         return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
@@ -148,7 +151,7 @@ class Binder(Node):
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:
-            if hooks.notation(rule) is not None or hasattr(self, method):
+            if rule in hooks.notations or hasattr(self, method):
                 raise
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
@@ -172,25 +175,9 @@ class Binder(Node):
         return self if body == self.body else self.func(body, *self.limits)
 
 
-def _innermost_first(binder: Binder) -> Iterator[Binder]:
-    """A binder and those inside whose free symbols are not known, each after those inside of it."""
-    stack: list[tuple[Binder, bool]] = [(binder, False)]
-    while stack:
-        node, entered = stack.pop()
-        if node._free is not None:
-            continue
-        if entered:
-            yield node
-            continue
-        stack.append((node, True))
-        parts, seen = list(node.args), set()
-        while parts:
-            part = parts.pop()
-            if isinstance(part, Binder):
-                stack.append((part, False))
-            elif part not in seen:
-                seen.add(part)
-                parts.extend(part.args)
+def _below_unknown(node: Any) -> tuple[Any, ...]:
+    """The arguments of a node; none of a binder whose free symbols are known."""
+    return () if isinstance(node, Binder) and node._free is not None else node.args
 
 
 def fresh_index(index: Any, taken: set[str]) -> Any:

@@ -13,15 +13,15 @@ until the answer of the first is there: each is asked once, and none recurses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from threading import local
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from sympy import Add, Basic, Expr, Idx, Max, Min, Mul
+from sympy import Add, Basic, Expr, Max, Min, Mul
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in, postorder
+from sympy_tensordiff.symbolic.traversal import Below, native_parts, nodes_in, parts, postorder
 
 DEEPEST = 100
 LARGEST = 10_000
@@ -71,43 +71,28 @@ def measures(expr: Any) -> Measures:
     if remembered is not None:
         return remembered
     known: dict[int, Measures] = {}
-    for node in bottom_up(expr, known):
-        parts = [known[id(arg)] for arg in node.args]
-        content = [type(node).__name__.encode(), *(part.digest for part in parts)]
-        if not parts:
+    for node in postorder(expr, known, _without_measures, id):
+        if getattr(node, "_measures", None) is not None:
+            known[id(node)] = node._measures
+            continue
+        found = [known[id(arg)] for arg in node.args]
+        content = [type(node).__name__.encode(), *(part.digest for part in found)]
+        if not found:
             content.append(repr(node._hashable_content()).encode())
-        found = Measures(
-            1 + max((part.depth for part in parts), default=0),
-            min(1 + sum(part.size for part in parts), _MOST),
+        known[id(node)] = Measures(
+            1 + max((part.depth for part in found), default=0),
+            min(1 + sum(part.size for part in found), _MOST),
             blake2b(b"\0".join(content), digest_size=16).digest(),
-            bool(getattr(node, "symmetric", ())) or any(part.has_symmetric for part in parts),
+            bool(getattr(node, "symmetric", ())) or any(part.has_symmetric for part in found),
         )
-        known[id(node)] = found
         if hasattr(node, "_measures"):
-            node._measures = found
+            node._measures = known[id(node)]
     return known[id(expr)]
 
 
-def bottom_up(expr: Any, known: dict[int, Measures]) -> Iterator[Basic]:
-    """The nodes below ``expr`` without measures, each once, arguments first; ``known`` receives what is remembered."""
-    stack = [expr]
-    while stack:
-        node = stack[-1]
-        if id(node) not in known:
-            remembered = getattr(node, "_measures", None)
-            if remembered is not None:
-                known[id(node)] = remembered
-            else:
-                missing = [arg for arg in node.args if id(arg) not in known]
-                if missing:
-                    stack += missing
-                    continue
-                yield node
-        stack.pop()
-
-
-Parts: TypeAlias = Callable[[Any], tuple[Any, ...]]
-"""From a node to its arguments, or to some of them."""
+def _without_measures(node: Any) -> tuple[Any, ...]:
+    """The arguments of a node that does not remember its measures."""
+    return node.args if getattr(node, "_measures", None) is None else ()
 
 
 class _Passes(local):
@@ -120,15 +105,10 @@ class _Passes(local):
 _passes = _Passes()
 
 
-def parts_of(node: Any) -> tuple[Any, ...]:
-    """The arguments of a node that walks enter."""
-    return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
-
-
-def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], parts: Parts = parts_of) -> Any:
+def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
     """``answer(node)``, where ``answer`` puts the same question to the nodes of ours below.
 
-    ``parts`` gives the arguments of a node that the question is put to.
+    ``below`` gives the arguments of a node that the question is put to.
     """
     known = _passes.running.get(question)
     if known is None:
@@ -136,8 +116,9 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], parts:
             return answer(node)
         known = _passes.running[question] = {}
         try:
-            for part in own_nodes(node, parts):
-                known[part] = answer(part)
+            for part in ordered(node, below):
+                if hasattr(part, "_measures"):
+                    known[part] = answer(part)
         finally:
             del _passes.running[question]
     elif node not in known:
@@ -145,22 +126,11 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], parts:
     return known[node]
 
 
-def own_nodes(root: Basic, parts: Parts) -> list[Any]:
-    """The nodes of ours, the lowest first."""
-    return [node for node in _ordered(root, parts) if hasattr(node, "_measures")]
-
-
-def _ordered(root: Basic, parts: Parts = parts_of) -> list[Any]:
+def ordered(root: Basic, below: Below = parts) -> list[Any]:
     """All nodes, each object once, arguments first."""
     done: dict[int, Any] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        missing = [arg for arg in parts(node) if id(arg) not in done]
-        if missing:
-            stack += missing
-        else:
-            done[id(node)] = stack.pop()
+    for node in postorder(root, done, below, id):
+        done[id(node)] = node
     return list(done.values())
 
 
@@ -259,9 +229,9 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
     """The nodes in an order of which each names those before it: leaves as they are, others by class and numbers."""
     numbers: dict[int, int] = {}
     result: list[tuple[Any, tuple[int, ...] | None]] = []
-    for node in _ordered(root):
+    for node in ordered(root):
         numbers[id(node)] = len(result)
-        args = parts_of(node)
+        args = parts(node)
         result.append((type(node), tuple(numbers[id(arg)] for arg in args)) if args else (node, None))
     return result
 

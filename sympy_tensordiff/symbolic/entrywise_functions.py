@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 from sympy import Basic, Dummy, Integer, Lambda, Ne, Piecewise, S
@@ -81,10 +81,38 @@ def _called(f: Any, arguments: Sequence[Any]) -> Any:
         ) from error
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
+
+
+def _public(function: Function, name: str, what: str, sections: str, example: str) -> Function:
+    """A function of the table below, with its name and its documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{what}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
+    return documented(sections)(function)
+
+
+_OF_ONE = """
+Parameters
+----------
+x : Expr or number
+    A tensor expression, or a real scalar.
+
+Returns
+-------
+Expr
+    Of the shape of ``x``.
+
+Raises
+------
+ArgumentTypeError, UnsupportedError
+    If ``x`` is neither a tensor expression nor a real scalar.
+"""
 
 
 def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Scalar], Any]:
@@ -94,31 +122,8 @@ def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[
             return as_expr(function(tensor), "the value of the function")
         return TensorFunction._unchecked(_template(function), tensor)
 
-    applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = f"""{what}, entry by entry; of a scalar, SymPy's own.
-
-    Parameters
-    ----------
-    x : Expr or number
-        A tensor expression, or a real scalar.
-
-    Returns
-    -------
-    Expr
-        Of the shape of ``x``.
-
-    Raises
-    ------
-    ArgumentTypeError, UnsupportedError
-        If ``x`` is neither a tensor expression nor a real scalar.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.{name}(td.TensorSymbol("A", (2, 3))).shape
-    (2, 3)
-    """
-    return applied
+    example = f'>>> td.{name}(td.TensorSymbol("A", (2, 3))).shape\n(2, 3)'
+    return _public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
 
 
 def _root(x: Any) -> Any:
@@ -175,39 +180,20 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 """
 
 
-@documented(_OF_OPERANDS)
-def maximum(*operands: Any) -> Any:
-    """The largest of the operands, entry by entry.
+def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
+    def applied(*operands: Any) -> Any:
+        if not operands:
+            raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
+        return elementwise(function, *operands)
 
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
-    >>> td.maximum(A, B, 0).shape, td.maximum(2, 3)
-    ((2, 3), 3)
-    """
-    return _extremum(sympy.Max, "maximum", operands)
+    example = f""">>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+>>> td.{name}(A, B, 0).shape, td.{name}(2, 3)
+((2, 3), {function(2, 3)})"""
+    return _public(applied, name, f"The {what} of the operands, entry by entry.", _OF_OPERANDS, example)
 
 
-@documented(_OF_OPERANDS)
-def minimum(*operands: Any) -> Any:
-    """The smallest of the operands, entry by entry.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
-    >>> td.minimum(A, B, 0).shape, td.minimum(2, 3)
-    ((2, 3), 2)
-    """
-    return _extremum(sympy.Min, "minimum", operands)
-
-
-def _extremum(function: Any, name: str, operands: tuple[Any, ...]) -> Any:
-    if not operands:
-        raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
-    return elementwise(function, *operands)
-
+maximum = _extremum("maximum", sympy.Max, "largest")
+minimum = _extremum("minimum", sympy.Min, "smallest")
 
 _OF_TWO = """
 Parameters
@@ -225,6 +211,21 @@ Raises
 ShapeError
     If their shapes do not fit.
 """
+
+
+def _relation(name: str, relation: Any, what: str) -> Callable[[Scalar, Scalar], Any]:
+    def applied(A: Scalar, B: Scalar) -> Any:
+        return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
+
+    example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
+    return _public(
+        applied, name, f"1 where {what}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example
+    )
+
+
+greater = _relation("greater", sympy.Gt, "``A > B``")
+less = _relation("less", sympy.Lt, "``A < B``")
+equal = _relation("equal", sympy.Eq, "the entries are equal")
 
 
 def square(A: Scalar) -> Any:
@@ -318,46 +319,3 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
             relation, names, operands = branches[0].cond, condition.template.variables, condition.operands
             holds = lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))  # noqa: E731
     return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)
-
-
-def _relation(relation: Any, A: Any, B: Any) -> Any:
-    return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
-
-
-@documented(_OF_TWO)
-def greater(A: Scalar, B: Scalar) -> Any:
-    """1 where ``A > B``, 0 elsewhere, entry by entry; the derivative is 0.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.greater(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Gt, A, B)
-
-
-@documented(_OF_TWO)
-def less(A: Scalar, B: Scalar) -> Any:
-    """1 where ``A < B``, 0 elsewhere, entry by entry; the derivative is 0.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.less(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Lt, A, B)
-
-
-@documented(_OF_TWO)
-def equal(A: Scalar, B: Scalar) -> Any:
-    """1 where the entries are equal, 0 elsewhere; the derivative is 0.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.equal(td.TensorSymbol("A", (3, 4)), 0).shape
-    (3, 4)
-    """
-    return _relation(sympy.Eq, A, B)

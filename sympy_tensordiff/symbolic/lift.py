@@ -118,7 +118,7 @@ def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
     return lift(value)
 
 
-hooks.register_lifting(lift_native)
+hooks.lifted.register(lift_native)
 
 
 def as_operand(value: object, what: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,6 @@ from sympy_tensordiff.symbolic.notation import (
     Choice,
     Constant,
     Contraction,
-    Diagonal,
     Indicator,
     Inverse,
     Leaf,
@@ -56,12 +55,31 @@ RELATIONS = {">": ">", "<": "<", ">=": r"\geq", "<=": r"\leq"}
 
 
 class TraditionalWriter(Writer):
-    """How tightly formulas bind; base of those in LaTeX and of pictures."""
+    """How tightly formulas bind, and what those in LaTeX and in pictures have in common but for their signs."""
 
     levels = MappingProxyType(
         {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
     )
+    level_of_leaf = staticmethod(precedence_traditional)
     top = "T"
+    times: str
+    by_entry: str  # the sign of products entry by entry
+    power_sign: str  # before the exponent of a power entry by entry
+    words: tuple[str, str]  # before the condition of a case, and in its place
+    superscript: Callable[..., Any]  # of a base and what stands above it on the right
+    subscript: Callable[..., Any]  # of a form and the indices below it
+    bracketed: Callable[..., Any]  # of a form
+    summed: Callable[..., Any]  # of indices and a form
+    cases: Callable[..., Any]  # of pairs of forms, a value and where it is taken
+    delta: Callable[..., Any]  # of two indices
+    entry: Callable[..., Any]  # of a tensor and its indices
+    relation: Callable[..., str]  # of a sign of Python's
+
+    def meant(self, notation: Any) -> Any:
+        # In a sum of matrices, a number may be read as a multiple of the unit matrix.
+        if isinstance(notation, Repeated) and len(notation.shape) > 1:
+            return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
+        return super().meant(notation)
 
     def level(self, notation: Any) -> int:
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
@@ -70,22 +88,9 @@ class TraditionalWriter(Writer):
             return CONTRACTED
         return super().level(notation)
 
-    def repeated_scalar(self, notation: Repeated) -> Any:
-        # In a sum of matrices, a number may be read as a multiple of the unit matrix.
-        if len(notation.shape) < 2:
-            return notation.scalar
-        return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
-
     def has_two_factors(self, notation: Contraction) -> bool:
         """Whether a contraction is written as a product of two tensors with their labels."""
         return False
-
-    def level_of_leaf(self, node: Any) -> int:
-        return int(precedence_traditional(node))
-
-    def superscript(self, base: Any, above: Any) -> Any:
-        """The base with what stands above it on the right."""
-        raise NotImplementedError
 
     def row(self, notation: Row) -> Any:
         vector = notation.vector
@@ -105,26 +110,64 @@ class TraditionalWriter(Writer):
     def inverse(self, notation: Inverse) -> Any:
         return self.superscript(notation.matrix, "-1")
 
-    def in_entries(self, notation: Contraction) -> tuple[list[Any], list[str], list[str]]:
-        """The entries whose product is summed, the indices of the sum, and those of the result."""
-        names = index_names(notation)
-        entries = [
-            self.entry(operand, [names[label] for label in labels])
-            for labels, operand in zip(notation.inputs, notation.operands, strict=True)
-            if not is_filled_with_ones(operand)
-        ]
-        summed = [name for label, name in names.items() if label not in notation.output]
-        return entries, summed, [names[label] for label in notation.output]
+    def power(self, notation: Power) -> Any:
+        return self.superscript(notation.base, self.joined(self.power_sign, self.at(notation.exponent, 0)))
 
-    def entry(self, tensor: Any, indices: Sequence[str]) -> Any:
-        """One entry of an operand."""
-        raise NotImplementedError
+    def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
+        """Factors of an element-wise product; ``alone`` says how tightly a single one has to bind."""
+        return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
+
+    def front(self, scalar: Any) -> Any:
+        """A scalar that something follows: sums need parentheses, as their body would go on."""
+        form = self.printer._print(scalar)
+        is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
+        return self.parenthesized(form) if is_open or scalar.is_Add else form
+
+    def related(self, left: Any, sign: str, right: Any) -> Any:
+        """A relation."""
+        return self.joined(self.at(left, 0), f" {self.relation(sign)} ", self.at(right, 0))
+
+    def indicator(self, notation: Indicator) -> Any:
+        left, right = notation.sides
+        return self.bracketed(self.related(left, notation.sign, right))
+
+    def choice(self, notation: Choice) -> Any:
+        before, otherwise = self.words
+        return self.cases(
+            [
+                (self.at(value, 0), self.joined(before, self.related(*relation)) if relation else otherwise)
+                for value, *relation in notation.branches
+            ]
+        )
+
+    def contraction(self, notation: Contraction) -> Any:
+        names = index_names(notation)
+        entries: list[Any] = []
+        for labels, operand in zip(notation.inputs, notation.operands, strict=True):
+            indices = [names[label] for label in labels]
+            if isinstance(operand, Constant) and operand.name == "identity":
+                half = len(operand.shape)
+                entries += map(self.delta, indices[:half], indices[half:])
+            elif not is_filled_with_ones(operand):
+                entries.append(self.entry(operand, indices))
+        body = self.between(self.times, entries or [self.joined("1")])
+        summed = [name for label, name in names.items() if label not in notation.output]
+        body = self.summed(summed, body) if summed else body
+        if not notation.output:
+            return body
+        return self.subscript(self.bracketed(body), [names[label] for label in notation.output])
 
 
 class LatexWriter(TraditionalWriter):
     """LaTeX; the text of tensors as a matrix calculus writes it."""
 
     top = r"\top"
+    minus = "- "
+    times = " "
+    by_entry = r" \odot "
+    power_sign = r"\odot "
+    words = r"\text{for}\: ", r"\text{otherwise}"
+    has_sums = False
 
     def has_two_factors(self, notation: Contraction) -> bool:
         operands = notation.operands
@@ -133,8 +176,23 @@ class LatexWriter(TraditionalWriter):
     def parenthesized(self, form: str) -> str:
         return rf"\left({form}\right)"
 
-    def leaf(self, leaf: Leaf) -> str:
-        return str(self.printer._print(leaf.node))
+    def bracketed(self, form: str) -> str:
+        return rf"\left[{form}\right]"
+
+    def subscript(self, form: str, below: Sequence[str]) -> str:
+        return f"{form}_{{{' '.join(below)}}}"
+
+    def summed(self, indices: Sequence[str], body: str) -> str:
+        return rf"\sum_{{{', '.join(indices)}}} {body}"
+
+    def cases(self, branches: Sequence[tuple[str, str]]) -> str:
+        return " ".join([r"\begin{cases}", r" \\ ".join(map(" & ".join, branches)), r"\end{cases}"])
+
+    def delta(self, left: str, right: str) -> str:
+        return rf"\delta_{{{left} {right}}}"
+
+    def relation(self, sign: str) -> str:
+        return RELATIONS[sign]
 
     def constant(self, constant: Constant) -> str:
         rank = len(constant.shape)
@@ -145,9 +203,6 @@ class LatexWriter(TraditionalWriter):
         symbol = {"ones": r"\mathbf{1}", "zeros": r"\mathbf{0}", "identity": r"\mathbb{I}"}[constant.name]
         sizes = r" \times ".join(self.printer._print(extent) for extent in constant.shape)
         return symbol if rank == 1 else f"{symbol}_{{{sizes}}}"
-
-    def sum(self, notation: Sum) -> str:
-        return self.signed(notation).removeprefix("+ ")
 
     def product(self, notation: Product) -> str:
         items = notation.inner + notation.factors
@@ -164,30 +219,21 @@ class LatexWriter(TraditionalWriter):
         """The scalars in front, with a blank behind; nothing for 1."""
         sign = "- " if notation.number.is_negative else ""
         scalar = notation._replace(number=abs(notation.number)).scalar
-        text = str(self.printer._print(scalar))
         if not followed:
-            return sign + text
-        if scalar == 1:
-            return sign
-        # Sums that are not the last factor need parentheses, as their body would go on.
-        is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
-        return f"{sign}{self.parenthesized(text) if is_open or scalar.is_Add else text} "
+            return sign + str(self.printer._print(scalar))
+        return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
         """The element-wise product of the factors, over that of the divisors; none for 1."""
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:
-            return [self.joined(factors)] if factors else []
+            return [self.elementwise(factors, MUL)] if factors else []
         if all(divisor.rank == 1 for divisor in notation.divisors):
-            over = self.joined(factors, alone=0) if factors else "1"
-            return [rf"\frac{{{over}}}{{{self.joined(divisors, alone=0)}}}"]
+            over = self.elementwise(factors, 0) if factors else "1"
+            return [rf"\frac{{{over}}}{{{self.elementwise(divisors, 0)}}}"]
         if not factors:
             return [" ".join(rf"{self.at(divisor, ATOM)}^{{\odot -1}}" for divisor in divisors)]
-        return [r" \oslash ".join([self.joined(factors, alone=POW), *(self.at(divisor, POW) for divisor in divisors)])]
-
-    def joined(self, factors: Sequence[Any], alone: int = MUL) -> str:
-        """Factors of an element-wise product; ``alone`` says how tightly a single one has to bind."""
-        return r" \odot ".join(self.at(factor, POW if len(factors) > 1 else alone) for factor in factors)
+        return [r" \oslash ".join([self.elementwise(factors, POW), *(self.at(divisor, POW) for divisor in divisors)])]
 
     def chain(self, notation: Chain) -> str:
         text, *rest = (self.at(factor, MUL if n else SCALED) for n, factor in enumerate(notation.factors))
@@ -197,31 +243,23 @@ class LatexWriter(TraditionalWriter):
             text += rf" \, {factor}" if is_word else f" {factor}"
         return str(text)
 
-    def diagonal(self, notation: Diagonal) -> str:
-        return rf"\operatorname{{diag}}\left({self.at(notation.vector, 0)}\right)"
-
-    def power(self, notation: Power) -> str:
-        return self.superscript(notation.base, rf"\odot {self.at(notation.exponent, 0)}")
-
     def superscript(self, base: Any, above: str) -> str:
         form = self.at(base, ATOM)
         form = self.printer.parenthesize_super(form) if isinstance(base, Leaf) else form
         return f"{form}^{{{above}}}"
 
     def call(self, notation: Call) -> str:
-        args = ", ".join(self.at(arg, 0) for arg in notation.args)
+        first, *rest = args = self.arguments(notation.args)
         if notation.name in SPECIAL:
-            return SPECIAL[notation.name] % args
+            return SPECIAL[notation.name] % ", ".join(args)
         if notation.name == "TensorCofactor":
-            return rf"\operatorname{{cof}}_{{{self.at(notation.args[0], 0)}}}" + self.parenthesized(
-                args[args.index(", ") + 2 :]
-            )
+            return rf"\operatorname{{cof}}_{{{first}}}" + self.parenthesized(", ".join(rest))
         name = self.printer._hprint_Function(notation.name)
         below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
-        return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(args)
+        return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
     def applied(self, notation: Applied) -> str:
-        args = self.parenthesized(", ".join(self.at(arg, 0) for arg in notation.args))
+        args = self.parenthesized(", ".join(self.arguments(notation.args)))
         body, names = notation.template.expr, notation.template.variables
         body = body.shown() if isinstance(body, Subs) else body
         primes = "'" * len(body.variables) if isinstance(body, Derivative) and len(names) == 1 else ""
@@ -230,40 +268,17 @@ class LatexWriter(TraditionalWriter):
             return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
         return f"{self.printer._print(notation.template)}{args}"
 
-    def indicator(self, notation: Indicator) -> str:
-        left, right = (self.at(side, 0) for side in notation.sides)
-        return rf"\left[{left} {RELATIONS[notation.sign]} {right}\right]"
-
-    def choice(self, notation: Choice) -> str:
-        lines = []
-        for value, *relation in notation.branches:
-            where = r"\text{otherwise}"
-            if relation:
-                left, sign, right = relation
-                where = rf"\text{{for}}\: {self.at(left, 0)} {RELATIONS[sign]} {self.at(right, 0)}"
-            lines.append(f"{self.at(value, 0)} & {where}")
-        return " ".join([r"\begin{cases}", r" \\ ".join(lines), r"\end{cases}"])
-
     def contraction(self, notation: Contraction) -> str:
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
-        entries, summed, kept = self.in_entries(notation)
-        sign = rf"\sum_{{{', '.join(summed)}}} " if summed else ""
-        body = sign + (" ".join(entries) or "1")
-        if not notation.output:
-            return body
-        return rf"\left[{body}\right]_{{{' '.join(kept)}}}"
+        return str(super().contraction(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
-        if isinstance(tensor, Constant) and tensor.name == "identity":
-            half = len(tensor.shape)
-            pairs = zip(indices[:half], indices[half:], strict=True)
-            return " ".join(rf"\delta_{{{left} {right}}}" for left, right in pairs)
         base = self.at(tensor, ATOM)
         # What is above or below a function's arguments does not touch its indices; what is at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
         is_open = isinstance(tensor, Leaf | Constant | Contraction | Call) and base == self.at(tensor, 0)
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
-        return f"{base}_{{{' '.join(indices)}}}"
+        return self.subscript(base, indices)

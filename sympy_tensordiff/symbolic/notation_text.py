@@ -6,7 +6,7 @@ matrices needs no parentheses, and an element-wise product of several tensors do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -42,66 +42,84 @@ ELEMENTWISE, CONTRACTED, SCALED = MUL - 5, MUL - 3, MUL - 2
 
 
 class Writer:
-    """Writes notations through a printer of SymPy's, which may be None where only levels are asked for."""
+    """Writes notations through a printer of SymPy's, which may be None where only levels are asked for.
+
+    Forms are texts here; writers of other forms join them, and set them in parentheses, in their own way.
+    """
 
     levels: Mapping[type, int] = MappingProxyType({})
+    level_of_leaf = staticmethod(precedence)
+    minus = "-"
+    has_sums = True  # whether products with ones are written as sums
 
     def __init__(self, printer: Any) -> None:
         self.printer = printer
 
     def write(self, notation: Any) -> Any:
         """The form of a notation."""
+        notation = self.meant(notation)
         return getattr(self, type(notation).__name__.lower())(notation)
+
+    def meant(self, notation: Any) -> Any:
+        """What is written for a notation; its product with ones for a tensor that is repeated to the shape of others.
+
+        That has one reading on paper.
+        """
+        if isinstance(notation, Repeated):
+            return notation.scalar
+        return notation.product if isinstance(notation, Broadcast) else notation
 
     def at(self, notation: Any, least: int) -> Any:
         """The form, in parentheses where it binds less tightly than ``least``."""
         form = self.write(notation)
         return self.parenthesized(form) if self.level(notation) < least else form
 
-    def parenthesized(self, form: Any) -> Any:
-        """The form in parentheses."""
-        return f"({form})"
-
     def level(self, notation: Any) -> int:
         """How tightly the form of a notation binds."""
+        notation = self.meant(notation)
         if isinstance(notation, Leaf):
-            return self.level_of_leaf(notation.node)
-        if isinstance(notation, Repeated):
-            return self.level(self.repeated_scalar(notation))
-        if isinstance(notation, Broadcast):
-            return self.level(self.repeated_tensor(notation))
+            return int(self.level_of_leaf(notation.node))
         if isinstance(notation, Product):
             if notation.number.is_negative:
                 return ADD
             return SCALED if len(notation.factors) < 2 and not notation.divisors else ELEMENTWISE
-        return self.levels.get(type(notation), ATOM)
+        return ATOM if self.has_sums and is_sum(notation) else self.levels.get(type(notation), ATOM)
 
-    def signed(self, notation: Sum) -> str:
-        """The terms of a sum, each with its sign."""
-        terms = (
-            f"{'-' if minus else '+'} {self.at(term, ELEMENTWISE if minus else ADD)}" for minus, term in notation.terms
-        )
-        return " ".join(terms)
+    def joined(self, *parts: Any) -> Any:
+        """Forms and texts from the left to the right."""
+        return "".join(parts)
 
-    def repeated(self, notation: Repeated) -> Any:
-        """A scalar in a sum of tensors."""
-        return self.write(self.repeated_scalar(notation))
+    def between(self, sign: str, forms: Sequence[Any]) -> Any:
+        """Forms with a sign between them."""
+        return self.joined(forms[0], *(part for form in forms[1:] for part in (sign, form)))
 
-    def repeated_scalar(self, notation: Repeated) -> Any:
-        """What is written for a scalar in a sum of tensors: the scalar."""
-        return notation.scalar
+    def parenthesized(self, form: Any) -> Any:
+        """The form in parentheses."""
+        return f"({form})"
 
-    def broadcast(self, notation: Broadcast) -> Any:
-        """A tensor that is repeated to the shape of others."""
-        return self.write(self.repeated_tensor(notation))
+    def arguments(self, args: Sequence[Any]) -> list[Any]:
+        """The forms of what a function takes."""
+        return [self.at(arg, 0) for arg in args]
 
-    def repeated_tensor(self, notation: Broadcast) -> Any:
-        """What is written for a tensor that is repeated: its product with ones, which has one reading on paper."""
-        return notation.product
+    def leaf(self, leaf: Leaf) -> Any:
+        return self.printer._print(leaf.node)
 
-    def level_of_leaf(self, node: Any) -> int:
-        """How tightly the form of SymPy's own node binds."""
-        return int(precedence(node))
+    def sum(self, notation: Sum) -> Any:
+        parts: list[Any] = []
+        for minus, term in notation.terms:
+            parts += [" - " if minus else " + "] if parts else [self.minus] * minus
+            parts.append(self.at(term, ELEMENTWISE if minus else ADD))
+        return self.joined(*parts)
+
+    def diagonal(self, notation: Diagonal) -> Any:
+        return self.call(Call("diag", (notation.vector,)))
+
+    def call(self, notation: Call) -> Any:
+        return self.named(notation.name, self.arguments(notation.args), notation.keywords)
+
+    def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Any:
+        """A call of a function by its name."""
+        return self.joined(name, self.parenthesized(self.between(", ", [*args, *(f"{k}={v}" for k, v in keywords)])))
 
 
 class TextWriter(Writer):
@@ -109,23 +127,13 @@ class TextWriter(Writer):
 
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
-    def level(self, notation: Any) -> int:
-        return ATOM if is_sum(notation) else super().level(notation)
-
-    def repeated_tensor(self, notation: Broadcast) -> Any:
-        return notation.tensor
-
-    def leaf(self, leaf: Leaf) -> str:
-        return str(self.printer._print(leaf.node))
+    def meant(self, notation: Any) -> Any:
+        return notation.tensor if isinstance(notation, Broadcast) else super().meant(notation)
 
     def constant(self, constant: Constant) -> str:
         name = "DeltaTensor" if constant.name == "identity" else constant.name
         extents = ", ".join(self.printer._print(extent) for extent in constant.shape)
         return f"{name}({extents})" if len(constant.shape) == 1 else f"{name}(({extents}))"
-
-    def sum(self, notation: Sum) -> str:
-        text = self.signed(notation)
-        return text[2:] if text.startswith("+") else "-" + text[2:]
 
     def product(self, notation: Product) -> str:
         number = notation.number
@@ -148,50 +156,37 @@ class TextWriter(Writer):
         return "-" + text if number.is_negative else text
 
     def chain(self, notation: Chain) -> str:
-        return self._joined(with_sums(notation))
+        first, *rest = with_sums(notation)
+        return " @ ".join([self.at(first, SCALED), *(self.at(factor, POW) for factor in rest)])
 
-    def _joined(self, factors: list[Any]) -> str:
-        return " @ ".join([self.at(factors[0], SCALED), *(self.at(factor, POW) for factor in factors[1:])])
+    def row(self, notation: Row | Transposed) -> str:
+        return f"{self.at(notation[0], ATOM)}.T"
 
-    def row(self, notation: Row) -> str:
-        return f"{self.at(notation.vector, ATOM)}.T"
+    transposed = row
 
-    def transposed(self, notation: Transposed) -> str:
-        return f"{self.at(notation.matrix, ATOM)}.T"
+    def outer(self, notation: Outer) -> Any:
+        return self.call(Call("outer", notation))
 
-    def outer(self, notation: Outer) -> str:
-        return self.call(Call("outer", (notation.column, notation.row)))
-
-    def diagonal(self, notation: Diagonal) -> str:
-        return self.call(Call("diag", (notation.vector,)))
-
-    def inverse(self, notation: Inverse) -> str:
-        return self.call(Call("inv", (notation.matrix,)))
+    def inverse(self, notation: Inverse) -> Any:
+        return self.call(Call("inv", notation))
 
     def power(self, notation: Power) -> str:
         return f"{self.at(notation.base, POW + 1)}**{self.at(notation.exponent, POW)}"
 
-    def call(self, notation: Call) -> str:
-        return self._called(notation.name, [self.at(arg, 0) for arg in notation.args], notation.keywords)
-
-    def _called(self, name: str, args: list[str], keywords: tuple[tuple[str, Any], ...] = ()) -> str:
-        return f"{name}({', '.join([*args, *(f'{keyword}={value}' for keyword, value in keywords)])})"
-
-    def applied(self, notation: Applied) -> str:
+    def applied(self, notation: Applied) -> Any:
         body, names = notation.template.expr, notation.template.variables
         if isinstance(body, AppliedUndef) and body.args == names:
             function = body.func.__name__
         else:
             function = f"lambda {', '.join(map(str, names))}: {self.printer._print(body)}"
-        return self._called("elementwise", [function, *(self.at(arg, 0) for arg in notation.args)])
+        return self.named("elementwise", [function, *self.arguments(notation.args)])
 
-    def indicator(self, notation: Indicator) -> str:
+    def indicator(self, notation: Indicator | Choice) -> Any:
         return self.applied(notation.function)
 
-    def choice(self, notation: Choice) -> str:
-        return self.applied(notation.function)
+    choice = indicator
 
-    def contraction(self, notation: Contraction) -> str:
+    def contraction(self, notation: Contraction) -> Any:
         labels, output = notation.inputs[0], notation.output
         kept = [label for label in labels if label in output]
         if len(notation.inputs) == 1 and output == "".join(kept) and len(set(labels)) == len(labels):
@@ -199,7 +194,7 @@ class TextWriter(Writer):
             axis = axes[0] if len(axes) == 1 else axes
             return self.call(Call("sum", notation.operands, (("axis", axis),) if output else ()))
         subscripts = repr(f"{','.join(notation.inputs)}->{output}")
-        return self._called("EinsumProduct", [subscripts, *(self.at(arg, 0) for arg in notation.operands)])
+        return self.named("EinsumProduct", [subscripts, *self.arguments(notation.operands)])
 
 
 def is_sum(notation: Any) -> bool:

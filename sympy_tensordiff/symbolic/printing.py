@@ -9,8 +9,8 @@ asks the node for a method of its own name first. `sympy.lambdify` prints code, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import prod
 from types import FrameType
 from typing import Any
@@ -24,7 +24,7 @@ from sympy.printing.str import StrPrinter
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming
-from sympy_tensordiff.symbolic.readable import show_index
+from sympy_tensordiff.symbolic.readable import show_index, with_methods
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 
@@ -177,7 +177,7 @@ def upright(name: str) -> str:
 
 def shown_body(printer: Any, body: Any) -> Any:
     """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
-    with positive_first(printer), fractions_joined(printer), number_outside(printer):
+    with positive_first(printer), with_methods(printer, **_fractions_joined(printer), **_number_outside(printer)):
         return printer._print(body)
 
 
@@ -186,32 +186,19 @@ def in_latex(expr: Any) -> str:
     return str(shown_body(LatexPrinter(), expr))
 
 
-@contextmanager
-def positive_first(printer: Any) -> Iterator[None]:
+def positive_first(printer: Any) -> AbstractContextManager[None]:
     """Within it, sums are printed with the terms that are added before those that are subtracted: ``b - a``."""
-    if "_as_ordered_terms" in vars(printer):
-        yield
-        return
 
     def ordered(expr: Any, order: Any = None) -> list[Any]:
         terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
         fixed = (order or printer.order) == "none"
         return terms if fixed else sorted(terms, key=lambda term: bool(term.as_coeff_Mul()[0].is_negative))
 
-    printer._as_ordered_terms = ordered
-    try:
-        yield
-    finally:
-        del printer._as_ordered_terms
+    return with_methods(printer, _as_ordered_terms=ordered)
 
 
-@contextmanager
-def number_outside(printer: Any) -> Iterator[None]:
-    """Within it, a number that all terms of a sum have is in front of it: ``2*(a - b)``, which SymPy multiplies out."""
-    if "_print_Add" in vars(printer) or not isinstance(printer, (LatexPrinter, StrPrinter)):
-        yield
-        return
-
+def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
+    """What prints a number that all terms of a sum have in front of it: ``2*(a - b)``, which SymPy multiplies out."""
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
@@ -230,11 +217,7 @@ def number_outside(printer: Any) -> Iterator[None]:
         number = prod((number for number, _ in parts), start=expr.as_coeff_Mul()[0])
         return own._print_Mul(printer, Mul(*[number] * (number != 1), *(f for _, f in parts), evaluate=False), **how)
 
-    printer._print_Add, printer._print_Mul = added, multiplied
-    try:
-        yield
-    finally:
-        del printer._print_Add, printer._print_Mul
+    return {"_print_Add": added, "_print_Mul": multiplied} if isinstance(printer, (LatexPrinter, StrPrinter)) else {}
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
@@ -252,22 +235,14 @@ def _content(expr: Any) -> tuple[Any, Any]:
     return number, Add(*(c / number * rest for c, rest in parts), evaluate=False)
 
 
-@contextmanager
-def fractions_joined(printer: Any) -> Iterator[None]:
-    """Within it, ``floor(p/2 + 1/2)`` is printed as in indices and bounds: ``floor((p + 1)/2)``."""
-    if "_print_floor" in vars(printer):
-        yield
-        return
+def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
+    """What prints ``floor(p/2 + 1/2)`` as in indices and bounds: ``floor((p + 1)/2)``."""
 
     def rounded(expr: Any, **how: Any) -> Any:
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         return own(printer, expr, **how) if printer.order == "none" else show_index(printer, expr, **how)
 
-    printer._print_floor = printer._print_ceiling = rounded
-    try:
-        yield
-    finally:
-        del printer._print_floor, printer._print_ceiling
+    return {"_print_floor": rounded, "_print_ceiling": rounded}
 
 
 def position_in_formula(asking: FrameType) -> str:

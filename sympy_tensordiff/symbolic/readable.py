@@ -6,7 +6,8 @@ arranged anew for printing, in an expression that nothing evaluates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import lcm
 from typing import Any
 
@@ -34,18 +35,25 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
     if index.is_Atom:
         return printer._print(index)
     order = printer._settings.get("order")
-    brackets = vars(printer).get("_needs_add_brackets")
     printer._settings["order"] = "none"
-    # In LaTeX SymPy brackets every term that has a remainder anywhere, also where that has brackets of its own.
-    printer._needs_add_brackets = lambda term: term.is_Add or isinstance(term, Mod)
     try:
-        return printer._print(arranged(index), **how)
+        # In LaTeX SymPy brackets every term that has a remainder anywhere, also where that has brackets of its own.
+        with with_methods(printer, _needs_add_brackets=lambda term: term.is_Add or isinstance(term, Mod)):
+            return printer._print(arranged(index), **how)
     finally:
         printer._settings["order"] = order
-        if brackets is None:
-            del printer._needs_add_brackets
-        else:
-            printer._needs_add_brackets = brackets
+
+
+@contextmanager
+def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
+    """Within it, a printer has these methods in place of its own, unless it has been given others of the names."""
+    given = {name: method for name, method in methods.items() if name not in vars(printer)}
+    vars(printer).update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            delattr(printer, name)
 
 
 def arranged(index: Any) -> Any:

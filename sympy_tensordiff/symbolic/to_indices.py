@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from sympy import Lambda, Symbol
 
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.hooks import register_notation
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
@@ -134,4 +134,4 @@ class _Distinct(_OfTensors):
     }
 
 
-register_notation(IndexedSum, to_indices)
+hooks.notations[IndexedSum] = to_indices

@@ -32,7 +32,7 @@ from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.hooks import register_notation, rewritten
+from sympy_tensordiff.symbolic.hooks import notations, rewritten
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorCofactor,
     TensorDeterminant,
@@ -262,4 +262,4 @@ def refusal(expr: Any, reason: str) -> UnsupportedError:
     return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
 
 
-register_notation(MatrixExpr, to_matrices)
+notations[MatrixExpr] = to_matrices

@@ -13,13 +13,16 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from sympy import Basic, Idx, Piecewise, Symbol
 
-arguments: Callable[[Any], tuple[Any, ...]] = attrgetter("args")
+Below: TypeAlias = Callable[[Any], Sequence[Any]]
+"""From a node to its arguments, or to some of them."""
+
+arguments: Below = attrgetter("args")
 """All parts of a node."""
 
 
 def parts(node: Any) -> tuple[Any, ...]:
     """The arguments; none of an `Idx`, which is a symbol with a range."""
-    return () if isinstance(node, Idx) else node.args
+    return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
 
 
 def native_parts(node: Any) -> tuple[Any, ...]:
@@ -27,7 +30,7 @@ def native_parts(node: Any) -> tuple[Any, ...]:
     return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
 
 
-def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = arguments) -> list[Any]:
+def nodes_in(exprs: Iterable[Basic], below: Below = arguments) -> list[Any]:
     """All nodes of the expressions; ``below`` gives the parts of a node that are entered.
 
     Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
@@ -67,16 +70,23 @@ def names_in(exprs: Iterable[Basic]) -> set[str]:
     return {name for name in names if isinstance(name, str)}
 
 
-def postorder(expr: Any, done: Container[Any], below: Callable[[Any], Sequence[Any]] = parts) -> Iterator[Any]:
-    """The nodes, arguments first, that are not ``done`` (and are, when the next is asked for)."""
+def itself(node: Any) -> Any:
+    """The node."""
+    return node
+
+
+def postorder(
+    expr: Any, done: Container[Any], below: Below = parts, key: Callable[[Any], Any] = itself
+) -> Iterator[Any]:
+    """The nodes, arguments first, that are not ``done`` by their ``key`` (and are, when the next is asked for)."""
     stack = [expr]
     while stack:
         node = stack[-1]
-        missing = [arg for arg in below(node) if arg not in done] if node not in done else []
+        missing = [arg for arg in below(node) if key(arg) not in done] if key(node) not in done else []
         stack.extend(missing)
         if not missing:
             stack.pop()
-            if node not in done:
+            if key(node) not in done:
                 yield node
 
 
@@ -111,14 +121,10 @@ def trampoline(first: Recursion[T]) -> T:
 def named_in(exprs: Iterable[Any]) -> list[Any]:
     """The named parts of expressions, each after those that its definition is made of."""
     order: dict[Any, None] = {}
-    stack = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
-    below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in stack}
-    while stack:
-        todo = [part for part in below[stack[-1]] if part not in order]
-        if todo:
-            stack += todo
-        else:
-            order[stack.pop()] = None
+    named = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
+    below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in named}
+    for root in reversed(named):
+        order.update((node, None) for node in postorder(root, order, below.__getitem__))
     return [*order]
 
 
