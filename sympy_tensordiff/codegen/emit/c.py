@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
-from sympy_tensordiff.codegen.emit.c_library import helpers
+from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
+from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
@@ -102,17 +103,16 @@ class _File:
         """The whole file."""
         options = self.options
         search = self.search()
-        pieces, powers = [], frozenset[int]()
+        pieces = []
         if search is not None:
-            *found, powers = search.parts()
+            found = search.parts()
             pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
             self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
-        functions, entries, more = self.parts()
+        functions, entries = self.parts()
         entries.append(self.checked())
         pieces += [*functions, *entries]
-        elementary = c_functions(pieces, options.dtype == "float32")
-        own = helpers([*pieces, *elementary], powers | more)
-        pieces = [*own, *elementary, *pieces]
+        known = c_helpers(pieces) | c_functions(options.dtype == "float32")
+        pieces = [*called_by(pieces, known).values(), *pieces]
         title = self.title()
         source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
         guard = f"{options.name.upper()}_H"
@@ -126,8 +126,8 @@ class _File:
         source.header = "\n".join(lines)
         return source
 
-    def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
-        """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
+    def parts(self) -> tuple[list[str], list[str]]:
+        """The functions of the steps, and those that tell the size of the scratch memory and run the steps."""
         functions = Functions(self.names)
         steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
@@ -137,7 +137,7 @@ class _File:
         if self.is_search and steps:
             own = "|".join({functions(step) for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
-        return texts[0], texts[1], frozenset().union(*(found.powers for _, found in steps))
+        return texts[0], texts[1]
 
     def search(self) -> _File | None:
         """What looks for data that lead a read out of its array, where a glance at their range does not tell."""

@@ -118,7 +118,6 @@ class CPrinter(CForms, NestPrinter):
     """Nests of `Loop`, `If`, `Set` and `Alloc`.
 
     ``is_single``: whether numbers are floats. ``parallel``: whether the outermost loops run on several cores.
-    ``powers`` are the exponents of the powers that the text has as products.
     """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
@@ -133,7 +132,6 @@ class CPrinter(CForms, NestPrinter):
         self.shapes = dict(shapes)
         self.is_single = is_single
         self.parallel = parallel
-        self.powers: set[int] = set()
         ending = "f" * is_single
         self.functions = {name: text + ending for name, text in LIBRARY.items()} | OWN
         self.functions |= {"real": "(real)", "double": "(double)"}
@@ -179,7 +177,6 @@ class CPrinter(CForms, NestPrinter):
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        self.powers.add(exponent)
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements

@@ -234,8 +234,6 @@ BYTES = 64
 
 NAMES = ("add_tile", "compiled_tile", "tile_in_registers", "binding", "ir", "cgutils", "intrinsic", "overload", "types")
 
-MARK = r"\badd_tile\("
-
 TILE = '''\
 def add_tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):
     """Add sums of products to rows of ``c``, of which lanes lie side by side: ``c[row, :] += a[row, t]*b[t, :]``.

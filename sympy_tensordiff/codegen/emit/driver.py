@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.ir.walk import (
     filled_arrays,
     function_name,
     loops,
-    operations,
     uses,
 )
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -184,13 +183,6 @@ def labels(program: Program, names: Names) -> str:
         lines.append("# functions of numbers, here by their names and by how often each argument is differentiated.")
         lines.append(f"FUNCTIONS = {supplied!a}")
     return "\n".join(lines)
-
-
-def helpers(program: Program, functions: Mapping[str, str], texts: Mapping[str, str], decorator: str) -> list[str]:
-    """The helper functions that the program needs, in a stable order, decorated."""
-    used = [f for f in operations(program) if isinstance(f, str)]
-    wanted = sorted({functions[f] for f in used if functions.get(f) in texts})
-    return [decorator + texts[name].strip("\n") for name in wanted]
 
 
 def size_lines(program: Program, names: Names) -> list[str]:

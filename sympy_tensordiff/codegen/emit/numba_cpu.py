@@ -6,18 +6,16 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
-from sympy_tensordiff.codegen.emit.correlations import MARK, TILE, correlation_texts, part_name
 from sympy_tensordiff.codegen.emit.correlations import NAMES as TILE_NAMES
+from sympy_tensordiff.codegen.emit.correlations import TILE, correlation_texts, part_name
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     call_text,
     header,
-    helpers,
     host_driver,
     imports,
     labels,
@@ -31,8 +29,8 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS, called_by
+from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
@@ -297,19 +295,11 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         strips = [step for step in program.kernels if isinstance(step, Kernel) and runs_in_strips(step, prover)]
         called = {function_name(step) for step in strips if not isinstance(step, Scatter)}
         functions.inline((decorators.kernel, decorators.product), INLINED, called)
-    own = (
-        (r" = plus\(", decorators.plus, PLUS),
-        (r"\bat\(", decorators.inner, AT),
-        (r" = panels\(", decorators.inner, PANELS),
-        (MARK, "", TILE),
-        (r"\bmultiply\(", "", MULTIPLY),
-    )
+    own = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
+    own |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
+    own |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
     pieces = [ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
-    pieces += elementary_functions(functions.texts)
-    pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
-    pieces += [decorator + text for mark, decorator, text in own if any(re.search(mark, t) for t in functions.texts)]
-    if not decorators.is_whole:
-        pieces += library_helpers(program.kernels, functions.texts)
+    pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, own).values()]
     # What NumPy warns of is no news: compiled loops are silent about it.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""

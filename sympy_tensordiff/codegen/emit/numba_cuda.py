@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_lines, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import CudaPrinter, kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
     header,
-    helpers,
     imports,
     labels,
     module_names,
@@ -25,7 +24,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     used_arguments,
 )
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS
+from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
@@ -50,7 +49,6 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES | own)
     prover = Prover(program)
     shapes = prover.shapes
-    pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     functions = Functions(names)
     for step in program.kernels:
         if not isinstance(step, Kernel | Fused):
@@ -62,11 +60,12 @@ def print_program(program: Program) -> str:
     for step, printed in kernel_functions(steps, names, prover):
         passed[function_name(step)] = printed.arguments
         functions.add(step, printed.text, "@cuda.jit\n")
-    pieces += [*functions.texts, LAUNCH.strip("\n")]
+    table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
+    pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
     for call in calls.values():
         library.add(call, library_text(call, program, names))
-    pieces += library_pieces(library, list(calls.values())) if calls else []
+    pieces += library_pieces(library) if calls else []
     by_library = {array: library_lines(call, library, names, shapes) for array, call in calls.items()}
     pieces += [compute_text(program, whole, names, functions, passed, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"

@@ -25,8 +25,8 @@ from sympy_tensordiff.codegen.emit.driver import (
     without_unused_real,
 )
 from sympy_tensordiff.codegen.emit.forms import Block, Names
-from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
+from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, widened
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
@@ -62,7 +62,6 @@ def print_program(program: Program) -> str:
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
     extents: dict[str, tuple[Affine, ...]] = {}
-    used: set[str] = set()
     has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
@@ -73,10 +72,8 @@ def print_program(program: Program) -> str:
         text = printer.print()
         extents[function_name(kernel)] = printer.extents
         functions.add(kernel, text)
-        used |= printer.values.helpers
         has_blocks |= printer.narrowing.has_blocks
-    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
-    pieces += library_helpers(program.kernels, functions.texts) + functions.texts
+    pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if has_blocks:

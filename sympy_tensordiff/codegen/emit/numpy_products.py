@@ -369,5 +369,4 @@ def _padded(
     values.shapes[padded] = tuple(n + low + high for n, (low, high) in zip(shape, widths, strict=True))
     moved = Load(padded, tuple(form + low for form, (low, _) in zip(load.index, widths, strict=True)))
     texts = [tuple_text(map(values.form, pair)) for pair in widths]
-    values.helpers.add("padded")
     return moved, (f"{padded} = padded({array}, {tuple_text(texts)})",), tuple(limits)

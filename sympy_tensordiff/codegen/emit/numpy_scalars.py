@@ -78,7 +78,6 @@ class VectorPrinter(ScalarPrinter):
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.homes: dict[str, Home] = {}
-        self.helpers: set[str] = set()
         self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
         self._used: set[str] = set()
 
@@ -133,7 +132,6 @@ class VectorPrinter(ScalarPrinter):
         if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
-        self.helpers.add("inside")
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
@@ -178,7 +176,6 @@ class VectorPrinter(ScalarPrinter):
         if self._outside(array, index):
             if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
                 return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
-            self.helpers.add("nearest")
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
@@ -225,7 +222,6 @@ class VectorPrinter(ScalarPrinter):
         # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
-        self.helpers.add("view")
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
 
     def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
@@ -288,15 +284,11 @@ class VectorPrinter(ScalarPrinter):
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         if isinstance(function, External) and self.masks:
-            self.helpers.add("called")
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
             return f"real(called({', '.join(texts)}))"
         text = super().call(function, arguments)
-        if function not in NUMPY_HELPERS:
-            return text
-        self.helpers.add(function)
-        return f"real({text})"
+        return f"real({text})" if function in NUMPY_HELPERS else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         if not self.varies(Operation("select", (condition, value, otherwise))):
@@ -321,7 +313,6 @@ class VectorPrinter(ScalarPrinter):
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
-        self.helpers.add("power")
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 

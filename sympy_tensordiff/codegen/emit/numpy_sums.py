@@ -260,7 +260,6 @@ class Additions:
             text = self.values.scalar(add.value)
         is_first = tied[0].form.coefficient(loop.variable) < 0
         array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
-        self.values.helpers.add("running")
         turned = text if is_first else f"({text})[::-1]"
         inner.block.line(f"{array} = running({function}, {turned}, {start_text(reduction_of(add))})")
         tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
