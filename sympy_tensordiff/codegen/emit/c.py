@@ -85,7 +85,7 @@ class _File:
         own = {f"{options.name}{ending}" for ending in functions}
         self.names = module_names(program, RESERVED | own, CNames)
         self.forms = CForms(self.names, prover.shapes)
-        self.temporaries = Temporaries(program, self.names)
+        self.temporaries = Temporaries(program, self.forms)
         given = [a.name for a in program.arguments if a.kind == "integer"]
         solved = [one.name for one in solve_sizes(program.arguments)]
         self.integers = list(dict.fromkeys([*given, *solved]))
@@ -205,21 +205,16 @@ class _File:
 
     def memory(self, steps: Sequence[tuple[Step, StepText]]) -> Memory:
         """The entries of the temporaries, by their texts, and of what each function works in."""
-        tables = {self.names(array.name): self.entries(array.shape) for array in self.program.temporaries}
+        tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
-
-    def entries(self, shape: Sequence[Affine]) -> str:
-        form, proves = self.forms.form, self.temporaries.is_positive
-        return "*".join(form(f, UNARY) if proves(f) else f"greatest(0, {form(f)})" for f in shape) or "1"
 
     def size_lines(self) -> list[str]:
         """The integers that are computed from others."""
         lines = []
         for size in self.program.sizes:
-            function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
-            text = self.forms.extreme(function, list(forms))
+            text = self.forms.extreme("max" if size.lows else "min", size.lows or size.highs)
             lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {text};")
         return lines
 
@@ -307,13 +302,13 @@ class _File:
             offset += f" + {size}"
         text = f"{functions(step)}({', '.join([*found.passed, *places])});"
         text = f"code |= {text}" if found.has_code else text
-        uncertain: list[Affine] = []
+        extents: Sequence[Affine] = ()
         if isinstance(step, Scatter):
-            uncertain = [form for form in step.extents if step.exclusive and not self.temporaries.is_positive(form)]
+            extents = step.extents if step.exclusive else ()
         elif not isinstance(step, Fused) and (array := self.temporaries.get(step.array)) is not None:
-            uncertain = [form for form in array.shape if not self.temporaries.is_positive(form)]
-        if uncertain:
-            yield f"{INDENT}if ({' && '.join(f'{self.forms.form(form)} > 0' for form in uncertain)}) {{"
+            extents = array.shape
+        if some := self.temporaries.some(extents):
+            yield f"{INDENT}if ({some}) {{"
             yield f"{INDENT * 2}{text}"
             yield f"{INDENT}}}"
         else:

@@ -196,10 +196,7 @@ def size_lines(program: Program, names: Names) -> list[str]:
         value = quotient_by((Affine.variable(axis) - rest) * sign, coefficient * sign)
         lines.append(f"{names(solved.name)} = {FormPrinter(names, {axis: axis}).form(value)}")
     for size in program.sizes:
-        function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
-        texts = [printer.form(form) for form in forms]
-        text = texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
-        lines.append(f"{names(size.name)} = {text}")
+        lines.append(f"{names(size.name)} = {printer.extreme('max' if size.lows else 'min', size.lows or size.highs)}")
     return lines
 
 
@@ -212,10 +209,10 @@ def shape_text(shape: tuple[Affine, ...], printer: FormPrinter) -> str:
 class Temporaries:
     """The shapes of the temporaries; one whose range may be empty has no negative extent."""
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, printer: FormPrinter) -> None:
         self._prover = Prover(program)
         self._arrays = {a.name: a for a in program.temporaries}
-        self._printer = FormPrinter(names)
+        self._printer = printer
 
     def get(self, name: str) -> Array | None:
         """The temporary of this name."""
@@ -235,8 +232,13 @@ class Temporaries:
         return "*".join(self._extents(array, UNARY)) or "1"
 
     def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
-        form = self._printer.form
-        return [form(f, level) if self.is_positive(f) else f"max(0, {form(f)})" for f in array.shape]
+        form, integers = self._printer.form, self._printer.integers
+        return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
+
+    def some(self, extents: Iterable[Affine]) -> str:
+        """The condition that none of these is 0; empty where that is so in every call."""
+        texts = [f"{self._printer.form(form)} > 0" for form in extents if not self.is_positive(form)]
+        return self._printer.conjunction.join(texts)
 
     def is_positive(self, form: Affine) -> bool:
         """Whether a form is positive in every call."""
@@ -259,7 +261,7 @@ def host_driver(
     sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
     in ``scratch``, which it does not make, it is passed them, too.
     """
-    temporaries = Temporaries(program, names)
+    temporaries = Temporaries(program, FormPrinter(names))
     block = Block()
     passed = [*run_parameters(program), *(array.name for array in scratch)]
     inner = block.child(f"def {name}({', '.join(map(names, passed))}):")
@@ -279,10 +281,8 @@ def host_driver(
                 inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        if isinstance(kernel, Scatter) and kernel.exclusive:
-            uncertain = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
-            if uncertain:
-                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
+        if isinstance(kernel, Scatter) and kernel.exclusive and (some := temporaries.some(kernel.extents)):
+            place = inner.child(f"if {some}:")
         sizes = extents.get(function_name(kernel), ()) if extents else ()
         body = functions.body(kernel)
         if body:
@@ -321,17 +321,16 @@ def used_arguments(program: Program) -> list[str]:
 # New pages of memory cost more than what is computed in them, so a callable keeps the arrays for its next call.
 
 
-def scratch_arrays(program: Program, names: Names) -> list[Array]:
+def scratch_arrays(program: Program) -> list[Array]:
     """The temporaries that `run_in` is given, in the order in which they are filled."""
-    temporaries = Temporaries(program, names)
+    known = {array.name: array for array in program.temporaries}
     steps = [step for step in program.kernels if not isinstance(step, Scatter)]
-    found = [temporaries.get(name) for step in steps for name in filled_arrays(step)]
-    return [array for array in found if array is not None]
+    return [known[name] for step in steps for name in filled_arrays(step) if name in known]
 
 
 def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
     """The function that makes the temporaries, without decorator."""
-    temporaries = Temporaries(program, names)
+    temporaries = Temporaries(program, FormPrinter(names))
     dtype = f"{names(program.outputs[0].name)}.dtype"
     made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
     lines = [

@@ -62,8 +62,8 @@ class NumbaPrinter(NestPrinter):
         "real": "real", "double": "np.float64",
     }  # fmt: skip
 
-    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
-        super().__init__(names, kernel, bare)
+    def __init__(self, names: Names, bare: frozenset[str]) -> None:
+        super().__init__(names, bare)
         self.loop_depth = 0
         self.counted: set[str] = set()
         """The names of integers that LLVM sees to have no sign."""
@@ -135,8 +135,7 @@ class NumbaPrinter(NestPrinter):
 
 def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:
     """The function of a step, or the one that computes a block of it, without decorator."""
-    first = step.kernels[0] if isinstance(step, Fused) else step
-    printer = NumbaPrinter(names, first, nest.bare)
+    printer = NumbaPrinter(names, nest.bare)
     printer.line(0, head_text(step, names, block or ()))
     if isinstance(step, Fused):
         entries = [f"{INDENT}{_entry_text(step, kernel, names)}" for kernel in step.kernels]
@@ -303,7 +302,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     # What NumPy warns of is no news: compiled loops are silent about it.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    arrays = scratch_arrays(program, names) if decorators.is_whole else []
+    arrays = scratch_arrays(program) if decorators.is_whole else []
     tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
     steps = [step for step in program.kernels if step not in tables]
     pieces += functions.called_texts

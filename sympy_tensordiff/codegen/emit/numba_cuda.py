@@ -129,8 +129,8 @@ def compute_text(
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
-    temporaries = Temporaries(program, names)
     printer, shapes = FormPrinter(names), Prover(program).shapes
+    temporaries = Temporaries(program, printer)
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
     read = set(used_arguments(program))
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
@@ -146,8 +146,8 @@ def compute_text(
         grid = f"(*launch({shape_text(box, printer)}), stream)"
         launch = [f"{functions(step)}[{grid}]({', '.join(passed[function])})"]
         # A grid without blocks cannot be launched.
-        uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
-        launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
+        some = temporaries.some(box)
+        launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
         if whole.get(step.array) in by_library:
             launch, new = ["if cupy is None:", *(INDENT + line for line in (*new, *launch))], []
         elif not isinstance(step, Scatter) and step.array in by_library:
