@@ -359,7 +359,10 @@ class CompiledFunction:
         others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
         targets = []
         for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):
-            targets.append(check_out(output.name, array, shape, prepared.dtype, others))
+            if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+                raise ArgumentTypeError(f"out for {output.name} is {type(array).__name__}, a NumPy array is needed")
+            check_out(output.name, array, shape, prepared.dtype, others)
+            targets.append(array)
             others.append((f"out for {output.name}", array))
         return targets
 

@@ -15,7 +15,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
+from sympy_tensordiff.codegen.run.device_arrays import check_dense
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 SINGLE = "."
@@ -131,41 +131,24 @@ def _lengths(structure: str) -> Iterator[int]:
 # The arrays that a caller gives to be filled: they fit, can be written, and share no memory.
 
 
-def check_device_out(
-    name: str, out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, DeviceArray]]
-) -> None:
-    """Refuse an array of a device that does not fit or shares memory with one of ``others``."""
-    label = f"out for {name}"
-    if out.shape != shape:
-        raise ArgumentError(f"{label} has shape {out.shape}, expected {shape}")
-    if out.dtype != dtype:
-        raise ArgumentTypeError(f"{label} has dtype {out.dtype}, expected {dtype}")
-    if out.is_locked:
-        raise ArgumentError(f"{label} is read-only")
-    check_as_it_is(label, out, dtype)
-    for other, array in others:
-        if out.overlaps(array):
-            raise ArgumentError(f"{label} shares memory with {other}; pass an array of its own")
-
-
 def check_out(
     name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
-) -> NDArray[Any]:
-    """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
+) -> None:
+    """Refuse an array of the host or a device that does not fit or shares memory with one of ``others``."""
+    is_host = isinstance(out, np.ndarray)
     if out.shape != shape:
         raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
     if out.dtype != dtype:
         raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
-    if not out.flags.writeable:
+    if not out.flags.writeable if is_host else out.is_locked:
         raise ArgumentError(f"out for {name} is read-only")
-    if not out.flags.c_contiguous and _overlaps_itself(out):
+    if not is_host:
+        check_dense(f"out for {name}", out)
+    elif not out.flags.c_contiguous and _overlaps_itself(out):
         raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
     for label, other in others:
-        if isinstance(other, np.ndarray) and _overlap(out, other):
+        if _overlap(out, other) if is_host else out.overlaps(other):
             raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
-    return out
 
 
 def _overlaps_itself(out: NDArray[Any]) -> bool:
@@ -175,8 +158,8 @@ def _overlaps_itself(out: NDArray[Any]) -> bool:
     return bool(np.unique(places).size != out.size)
 
 
-def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    if not np.may_share_memory(a, b):
+def _overlap(a: NDArray[Any], b: Any) -> bool:
+    if not isinstance(b, np.ndarray) or not np.may_share_memory(a, b):
         return False
     try:
         # The typed signature of max_work knows two constants only.
