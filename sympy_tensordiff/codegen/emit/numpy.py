@@ -144,7 +144,7 @@ class KernelPrinter:
     def accumulator(self, statement: Set, frame: Frame) -> None:
         name, start = statement.name, start_text(reduction_of(statement))
         lanes = frame.lanes
-        varies = frozenset[Span]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
+        varies = lanes.dims_of(*map(Affine.variable, self.depends[name]))
         self.values.homes[name] = Home(lanes, varies, frame.mask)
         text = f"real({start})"
         if varies:
@@ -170,7 +170,7 @@ class KernelPrinter:
             return
         text, entries = self.values.scalar(value), self.values.indices(self.kernel.array, statement.index)
         whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
-        if frozenset[Span]().union(*map(lanes.dims_of, statement.index)) != frozenset(lanes.dims):
+        if lanes.dims_of(*statement.index) != frozenset(lanes.dims):
             entries[0] = f"np.broadcast_to({entries[0]}, {whole})"
         if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
             # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
@@ -201,7 +201,7 @@ class KernelPrinter:
         stop = self.values.extreme("min", self.narrowing.strongest(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
-        tied = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
+        tied = frame.lanes.tied(loop_rows(loop))
         self.body(loop.body, self.narrowing.to(inner._replace(context=frame.context + loop_rows(wide)), tied))
 
     def by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
@@ -213,16 +213,17 @@ class KernelPrinter:
         found = find_offsets(loop, frame.lanes)
         if found is None:
             return False
+        old, first, length = found
         span, frame = self.narrowing.span(frame, wide)
-        offset = self.names.fresh(f"{self.names(found.span.axis)}_offset")
-        step, axis = Affine.variable(offset), Affine.variable(found.span.axis)
-        known = (Row("ge", step), Row("ge", found.length - 1 - step))
-        frame = frame.child(f"for {offset} in range({found.length}):", known)
-        lanes = frame.lanes.replace(found.span, span, found.first + step)
-        context = (*frame.context, *loop_rows(loop), Row("eq", found.first + step - axis))
-        inside = (Row("ge", axis - found.span.low), Row("ge", found.span.stop - 1 - axis))
-        rows = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
-        self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows + inside))
+        offset = self.names.fresh(f"{self.names(old.axis)}_offset")
+        step, axis = Affine.variable(offset), Affine.variable(old.axis)
+        known = (Row("ge", step), Row("ge", length - 1 - step))
+        frame = frame.child(f"for {offset} in range({length}):", known)
+        lanes = frame.lanes.replace(old, span, first + step)
+        context = (*frame.context, *loop_rows(loop), Row("eq", first + step - axis))
+        inside = (Row("ge", axis - old.low), Row("ge", old.stop - 1 - axis))
+        rows = frame.lanes.tied(loop_rows(loop)) + inside
+        self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows))
         return True
 
     def over_widest(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
@@ -230,17 +231,16 @@ class KernelPrinter:
         found = widened(loop, wide, frame, self.additions)
         if found is None:
             return False
-        conditions = [self.values.condition(row) for row in found.limits]
-        conditions += [f"np.isfinite({array}).all()" for array in found.finite]
+        sum_over, lines, conditions = found
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
             self.python_loop(loop, wide, frame.child("else:"))
-        for line in found.lines:
+        for line in lines:
             inner.block.line(line)
         with self.values.inside(inner):
-            if not print_product(found.loop, inner, self.additions):
-                self.promote(found.loop, inner)
+            if not print_product(sum_over, inner, self.additions):
+                self.promote(sum_over, inner)
         return True
 
     def promote(self, loop: Loop, frame: Frame) -> bool:

@@ -96,13 +96,12 @@ class VectorPrinter(ScalarPrinter):
 
     def varies(self, node: Scalar) -> frozenset[Span]:
         """The dimensions of the lanes along which ``node`` varies."""
-        found: set[Span] = set()
+        forms: list[Affine] = []
         for part in subexpressions(node):
-            forms = [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
+            forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
             if isinstance(part, Name) and part.name in self.homes:
-                forms = [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
-            found.update(*map(self.lanes.dims_of, forms))
-        return frozenset(found)
+                forms += [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
+        return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
@@ -129,7 +128,7 @@ class VectorPrinter(ScalarPrinter):
         return self.read(entry.tensor, entry.index)
 
     def integer(self, entry: DataEntry) -> str:
-        if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
+        if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
@@ -208,7 +207,7 @@ class VectorPrinter(ScalarPrinter):
         steps = self._steps(index)
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
-        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        used = self.lanes.dims_of(*index)
         starts = [form.substitute({dim.axis: dim.low for dim in used}) for form in index]
         along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
         dims = [dim for found in along for dim in found]
@@ -264,7 +263,7 @@ class VectorPrinter(ScalarPrinter):
 
     def _steps(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """How each of several indices rises along each dimension; None where that is not regular."""
-        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.walk(used):
             column = [rise(form, dim) if is_used else 0 for form in index]
