@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from sympy_tensordiff.codegen.program import build_program, program_at
-from sympy_tensordiff.codegen.run.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -206,7 +206,7 @@ def lambdify(
     options = _options(backend, temporaries=temporaries, expand=expand)
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
-    return compile_program(program, backend, functions, parallel, build)
+    return CompiledFunction(program, backend, functions, parallel, build)
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:

@@ -131,11 +131,12 @@ class _File:
         functions = Functions(self.names)
         steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
-            functions.add(step, found.text)
+            offsets = [" + ".join(["work", *list(found.work.values())[:number]]) for number in range(len(found.work))]
+            functions.add(step, found.text, passed=[*found.passed, *offsets])
         memory = self.memory(steps)
         texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
         if self.is_search and steps:
-            own = "|".join({functions(step) for step, _ in steps})
+            own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
         return texts[0], texts[1]
 
@@ -296,12 +297,7 @@ class _File:
 
     def call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """The lines that call the function of a step, where its array has entries."""
-        places, offset = [], "work"
-        for size in found.work.values():
-            places.append(offset)
-            offset += f" + {size}"
-        text = f"{functions(step)}({', '.join([*found.passed, *places])});"
-        text = f"code |= {text}" if found.has_code else text
+        text = f"{'code |= ' * found.has_code}{functions(step)};"
         extents: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             extents = step.extents if step.exclusive else ()

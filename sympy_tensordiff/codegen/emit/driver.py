@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -51,26 +51,27 @@ def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> 
     return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
 
 
-def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = (), values: frozenset[str] = frozenset()) -> str:
-    """The arguments of a kernel's function; of the arrays ``values``, of rank 0, their entry is passed."""
-    entries = {names(array): f"{names(array)}[()]" for array in values}
-    return f"({', '.join(entries.get(name, name) for name in passed_names(kernel, names, extents))})"
+def head_text(kernel: Step, passed: Iterable[str]) -> str:
+    """The first line of a kernel's function."""
+    return f"def {function_name(kernel)}({', '.join(passed)}):"
 
 
 class Functions:
     """The functions of the kernels, of those that differ in nothing but names the first only."""
 
     def __init__(self, names: Names) -> None:
-        self._own = names.texts
+        self._all = names
+        self._passed: dict[str, list[str]] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._inlined: frozenset[str] = frozenset()
 
-    def add(self, kernel: Step, text: str, decorator: str = "") -> None:
-        """The function of a kernel as text, whose head has the parameters in the order in which they are passed."""
+    def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
+        """The function of a kernel as text, and what it is ``passed`` where that is not just what has these names."""
         own = function_name(kernel)
-        name = self._known.setdefault(pattern(decorator + text, self._own), own)
+        self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
+        name = self._known.setdefault(pattern(decorator + text, self._all.texts), own)
         self._names[own] = name
         if name == own:
             self._texts[own] = decorator, text
@@ -96,17 +97,25 @@ class Functions:
         self._inlined = frozenset(chosen)
 
     def body(self, kernel: Step) -> list[str]:
-        """The lines of a function that the driver holds, its docstring as comments; none where it is called."""
+        """The lines of a function that the driver holds, its docstring as comments; none where it is called.
+
+        Entries of arrays that it would be passed, by the names of these, have names of their own.
+        """
         name = function_name(kernel)
         if name not in self._inlined:
             return []
         _, comment, body = self._texts[name][1].split('"""', 2)
         comments = [f"# {line.strip()}" for line in comment.splitlines() if line.strip()]
-        return comments + [line.removeprefix(INDENT) for line in body.splitlines() if line.strip()]
+        arrays = sorted(text.removesuffix("[()]") for text in self._passed[name] if text.endswith("[()]"))
+        entries = {array: self._all.fresh(f"{array}_entry") for array in arrays}
+        lines = [*comments, *(line.removeprefix(INDENT) for line in body.splitlines() if line.strip())]
+        lines = [WORD.sub(lambda match: entries.get(match[0], match[0]), line) for line in lines]
+        return [*(f"{entry} = {array}[()]" for array, entry in entries.items()), *lines]
 
     def __call__(self, kernel: Step) -> str:
-        """The name of the function that runs a kernel."""
-        return self._names[function_name(kernel)]
+        """The call that runs a kernel."""
+        own = function_name(kernel)
+        return f"{self._names[own]}({', '.join(self._passed[own])})"
 
 
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -250,16 +259,13 @@ def host_driver(
     names: Names,
     functions: Functions,
     around: str = "",
-    extents: Mapping[str, Sequence[Affine]] | None = None,
-    values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
     """The function ``run``, or with another name, for kernels that work in the memory of the host.
 
-    ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
-    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
-    in ``scratch``, which it does not make, it is passed them, too.
+    ``around`` is a ``with`` line for the calls. With temporaries in ``scratch``, which it does not make, it is passed
+    them, too.
     """
     temporaries = Temporaries(program, FormPrinter(names))
     block = Block()
@@ -283,30 +289,14 @@ def host_driver(
                 place = inner.child(f"if {names(kernel.array)}.size:")
         if isinstance(kernel, Scatter) and kernel.exclusive and (some := temporaries.some(kernel.extents)):
             place = inner.child(f"if {some}:")
-        sizes = extents.get(function_name(kernel), ()) if extents else ()
-        body = functions.body(kernel)
-        if body:
-            takes_type |= _place_body(place, body, kernel, names, values(kernel))
-        else:
-            place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
+        lines = functions.body(kernel)
+        takes_type |= any(line.startswith("real = ") for line in lines)
+        for line in lines or [functions(kernel)]:
+            if not line.startswith("real = "):
+                place.line(line)
     if takes_type:
         types.line("real = np.float64" if name == "tables" else f"real = {dtype}.type")
     return "\n".join(block.render())
-
-
-def _place_body(place: Block, body: Sequence[str], kernel: Step, names: Names, values: frozenset[str]) -> bool:
-    """Append the body of a kernel's function to a block; whether it takes the type of the results by its name.
-
-    The function would be passed the entries of the arrays ``values``, by the names of these.
-    """
-    read = [names(array) for array in sorted(values.intersection(uses(kernel).arrays))]
-    entries = {array: names.fresh(f"{array}_entry") for array in read}
-    for array, entry in entries.items():
-        place.line(f"{entry} = {array}[()]")
-    lines = [line for line in body if not line.startswith("real = ")]
-    for line in lines:
-        place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
-    return len(lines) < len(body)
 
 
 def used_arguments(program: Program) -> list[str]:

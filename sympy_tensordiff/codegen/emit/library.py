@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import signed_text
-from sympy_tensordiff.codegen.emit.driver import call_text
+from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
@@ -23,7 +23,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Solve,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.walk import function_name
 
 Groups = Sequence[Sequence[int]]
 
@@ -205,8 +204,7 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
         lines = printer.cofactor_tangent(step)
     if step.factor != 1:
         lines.append(f"{names(step.array)} *= {signed_text(step.factor)}")
-    head = f"def {function_name(step)}{call_text(step, names)}:"
-    return "\n".join([head, *(INDENT + line for line in lines)])
+    return "\n".join([head_text(step, passed_names(step, names)), *(INDENT + line for line in lines)])
 
 
 class _Printer:

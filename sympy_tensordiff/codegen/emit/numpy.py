@@ -15,12 +15,13 @@ from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.driver import (
     WORD,
     Functions,
-    call_text,
+    head_text,
     header,
     host_driver,
     imports,
     labels,
     module_names,
+    passed_names,
     task_text,
     without_unused_real,
 )
@@ -46,7 +47,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import dependences, function_name, scalar_arrays, uses
+from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays, uses
 from sympy_tensordiff.integer.affine import Affine, Row
 
 OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
@@ -61,7 +62,6 @@ def print_program(program: Program) -> str:
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
-    extents: dict[str, tuple[Affine, ...]] = {}
     has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
@@ -70,11 +70,10 @@ def print_program(program: Program) -> str:
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         text = printer.print()
-        extents[function_name(kernel)] = printer.extents
-        functions.add(kernel, text)
+        functions.add(kernel, text, passed=printer.passed)
         has_blocks |= printer.narrowing.has_blocks
     pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
-    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
+    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if has_blocks:
         top.append(f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks")
@@ -91,9 +90,10 @@ class KernelPrinter:
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
-        self.extents = kernel.box(self.values.shapes)
-        """What is passed beside the arrays, where the text needs it: sizes of these forms."""
-        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.extents, strict=True)))
+        self.passed: list[str] = []
+        """What the function is passed."""
+        self.box = kernel.box(self.values.shapes)
+        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
 
     def print(self) -> str:
         """The text of the function."""
@@ -103,16 +103,12 @@ class KernelPrinter:
         inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
         self.body(self.kernel.body, Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes)))
         _, *lines = block.render()
-        self.extents += self._sizes_in(lines)
-        head = f"def {function_name(self.kernel)}{call_text(self.kernel, self.names, self.extents)}:"
-        return "\n".join(without_unused_real([head, *lines]))
-
-    def _sizes_in(self, lines: list[str]) -> tuple[Affine, ...]:
-        """The sizes in the shapes of arrays that stand in the text."""
+        # Sizes in the shapes of arrays are passed where they stand in the text.
         words = set(WORD.findall("\n".join(lines)))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
-        sizes = sorted({name for form in forms for name in form.atoms() if isinstance(name, str)})
-        return tuple(Affine.variable(name) for name in sizes if self.names(name) in words)
+        sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
+        self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
+        return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
 
     def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Print statements over the lanes of ``frame``."""

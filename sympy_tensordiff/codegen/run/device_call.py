@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.programs import Argument, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, DataCheck, Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.run.device_arrays import (
     DeviceArray,
@@ -103,7 +103,7 @@ class DeviceCalls:
         args: Sequence[Any],
         out: Sequence[Any] | None,
         stream: Any,
-        check: Callable[[Prepared, Sequence[Any]], None],
+        check: Callable[[Sequence[DataCheck], Sequence[Any]], None],
     ) -> list[Any]:
         """The results, of the kind of the first array of a device; ``check`` looks at data in the host's memory."""
         cuda = importlib.import_module("numba.cuda")
@@ -121,7 +121,7 @@ class DeviceCalls:
         ]
         prepared = self.checker.prepare(values if len(values) == len(args) else args)
         if prepared.suspects:
-            check(prepared, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
+            check(prepared.suspects, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
         with explained(self.program, prepared, self.checker.known_sizes()):
             results = self._results(library, given, prepared, out, handle, queue)
             arrays = [*given.values(), *results]

@@ -7,7 +7,7 @@ in tuples are nested as deep as the user likes, and nothing here recurses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -86,45 +86,26 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 def fit(structure: str, out: Any) -> list[Any]:
     """The arrays of ``out``, which is nested as the results are."""
-    counts = iter(_lengths(structure))
     leaves: list[Any] = []
-    todo: list[tuple[Any, str]] = [(out, "out")]
-    for mark in structure:
-        if mark == ")":
-            continue
-        value, place = todo.pop()
-        if mark == SINGLE:
+    todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
+    while todo:
+        wanted, value, place = todo.pop()
+        if wanted is None:
             leaves.append(value)
             continue
-        count = next(counts)
         if not isinstance(value, tuple | list):
             raise ArgumentTypeError(
-                f"{place} is {type(value).__name__}, a tuple of {count} {_noun(structure)} is needed"
+                f"{place} is {type(value).__name__}, a tuple of {len(wanted)} {_noun(structure)} is needed"
             )
-        if len(value) != count:
-            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {count} are needed")
-        todo += reversed([(part, f"{place}[{n}]") for n, part in enumerate(value)])
+        if len(value) != len(wanted):
+            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {len(wanted)} are needed")
+        parts = zip(wanted, value, [f"{place}[{n}]" for n in range(len(value))], strict=True)
+        todo += reversed([*parts])
     return leaves
 
 
 def _noun(structure: str) -> str:
     return "entries" if "(" in structure[1:] else "arrays"
-
-
-def _lengths(structure: str) -> Iterator[int]:
-    """How many entries each tuple has, in the order in which the tuples begin."""
-    counts: list[int] = []
-    open_ones: list[int] = []
-    for mark in structure:
-        if mark == ")":
-            open_ones.pop()
-            continue
-        if open_ones:
-            counts[open_ones[-1]] += 1
-        if mark == "(":
-            open_ones.append(len(counts))
-            counts.append(0)
-    return iter(counts)
 
 
 # ---------------------------------------------------------------------------- arrays that are given
