@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from sympy_tensordiff.codegen.program import build_program, program_at
-from sympy_tensordiff.codegen.run.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -203,12 +203,16 @@ def lambdify(
         return distributed(args, expr, blocks, memory, backend, own)
     if blocks is not None or memory is not None:
         raise ArgumentError(f"blocks= and memory= are for backend='dask', not for backend={backend!r}")
-    library = backend != "cuda"
-    options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
-    options |= dict.fromkeys(("rows", "trapezoids", "tables"), backend == "numba")
+    options = _options(backend, temporaries=temporaries, expand=expand)
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
-    return compile_program(program, backend, functions, parallel, build)
+    return CompiledFunction(program, backend, functions, parallel, build)
+
+
+def _options(backend: str, **given: Any) -> dict[str, Any]:
+    """How expressions become a program for a backend."""
+    given |= {"library": backend != "cuda", "rows": backend in ("numba", "c")}
+    return given | dict.fromkeys(("trapezoids", "tables"), backend == "numba")
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
@@ -313,14 +317,12 @@ def generate_code(
     >>> module["compute"]([1, 2, 3, 4])
     array([2., 4., 6., 8.])
     """
-    library = backend != "cuda"
     given = (("name", name), ("dtype", dtype), ("allocate", allocate))
     of_c: dict[str, Any] = {key: value for key, value in given if value is not None}
     if of_c and backend != "c":
         raise ArgumentError(f"{next(iter(of_c))}= is for backend='c', not for backend={backend!r}")
-    options: dict[str, Any] = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library}
-    options |= {"rows": backend in ("numba", "c"), **dict.fromkeys(("trapezoids", "tables"), backend == "numba")}
-    program = build_program(args, expr, **options)
+    options = _options(backend, temporaries=temporaries, expand=expand)
+    program = build_program(args, expr, sizes=sizes, **options)
     if backend == "c":
         from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where it is asked for
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -57,38 +57,59 @@ from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 
 
-def build_program(
-    args: Any,
-    expr: Any,
-    *,
-    temporaries: bool = True,
-    sizes: Mapping[Any, int] | None = None,
-    expand: bool = False,
-    library: bool = True,
-    rows: bool = False,
-    trapezoids: bool = False,
-    tables: bool = False,
-    at: Mapping[str, int] | None = None,
-    search: Sequence[int] = (),
-) -> Program:
-    """The verified loop nests of one or several expressions.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How expressions become a program; ``temporaries``, ``sizes`` and ``expand`` are those of `lambdify`."""
 
-    ``library``: whether sums of products in index notation may become calls of a library for matrices; ``rows``:
-    whether kernels run together, which keep a row of what several of them need; ``trapezoids``: whether the library
-    has products over trapezoids; ``tables``: whether the backend keeps what depends on no argument from call to call;
-    ``at``: the values of sizes, by the
-    names that arguments have, that leave axes without entries; ``search``: the numbers of the checks of data whose
-    searches the program is.
+    temporaries: bool = True
+    sizes: Mapping[Any, int] | None = None
+    expand: bool = False
+    library: bool = True
+    """Whether sums of products in index notation may become calls of a library for matrices."""
+    rows: bool = False
+    """Whether kernels run together, which keep a row of what several of them need."""
+    trapezoids: bool = False
+    """Whether the library has products over trapezoids."""
+    tables: bool = False
+    """Whether the backend keeps what depends on no argument from call to call."""
+    at: Mapping[str, int] = field(default_factory=dict)
+    """The values of sizes, by the names that arguments have, that leave axes without entries."""
+
+    def __post_init__(self) -> None:
+        for name in ("temporaries", "expand"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ArgumentTypeError(f"{name} must be True or False, not {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """What a program computes: ``nodes``, or the ``search`` for wrong data of checks with some numbers."""
+
+    graph: Graph
+    nodes: Sequence[Node]
+    structure: str
+    arguments: tuple[Argument, ...]
+    names: dict[Any, str]
+    """Names of the sizes, free indices and scalar arguments: variables and scalar nodes."""
+    arrays: dict[str, str]
+    """Names of the tensor arguments by the names of the tensors."""
+    sizes: frozenset[int]
+    """The variables that are sizes."""
+    tensors: Sequence[Node]
+    """All tensors of the arguments, whose extents are positive, whether the results need them or not."""
+    hints: Hints
+    options: Options
+    search: Sequence[int]
+
+
+def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
+    """The verified loop nests of one or several expressions; those ``given`` are `Options`.
+
+    ``search``: the numbers of the checks of data whose searches the program is.
     """
-    options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "rows": rows, "at": at}
-    options |= {"trapezoids": trapezoids, "tables": tables}
-    again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
-    if not isinstance(temporaries, bool):
-        raise ArgumentTypeError(f"temporaries must be True or False, not {temporaries!r}")
-    if not isinstance(expand, bool):
-        raise ArgumentTypeError(f"expand must be True or False, not {expand!r}")
+    options, again = Options(**given), partial(build_program, args, expr, **given)
     graph = Graph()
     reader = Reader(graph)
     args = args if isinstance(args, Sequence) else [args]
@@ -103,7 +124,7 @@ def build_program(
     check_reads(reader, nodes, positive_sizes(graph, [*nodes, *reader.leaves()]))
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
-    fixed = {v: Affine.of(at[name]) for v, name in names.items() if at and name in at}
+    fixed = {v: Affine.of(options.at[name]) for v, name in names.items() if name in options.at}
     tensors = reader.leaves()
     extents = [extent for extent in extents_of([*nodes, *tensors]) if extent.terms]
     if fixed:
@@ -112,27 +133,22 @@ def build_program(
         replace(a, **extents_of_argument(reader, arg, fixed, names)) if a.kind == "array" else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    assembled = partial(
-        assemble,
-        graph,
-        nodes,
-        arguments,
-        names,
-        arrays,
-        known_sizes,
-        tensors=tensors,
-        temporaries=temporaries,
+    task = _Task(
+        graph=graph,
+        nodes=nodes,
         structure=structure,
-        hints=expected_sizes(reader, {} if sizes is None else sizes),
-        expand=expand,
-        library=library,
-        trapezoids=trapezoids,
-        tables=tables,
+        arguments=arguments,
+        names=names,
+        arrays=arrays,
+        sizes=known_sizes,
+        tensors=tensors,
+        hints=expected_sizes(reader, {} if options.sizes is None else options.sizes),
+        options=options,
         search=search,
     )
     of_rows: set[str] = set()
-    program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if of_rows - _row_temporaries(program) and _whole_tables(other := assembled()) < _whole_tables(program):
+    program = _assembled(task, of_rows if options.rows and options.temporaries else None)
+    if of_rows - _row_temporaries(program) and _whole_tables(other := _assembled(task)) < _whole_tables(program):
         program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
@@ -160,79 +176,27 @@ def _whole_tables(program: Program) -> int:
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
-def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
-    """The searches of some checks of data; a function that pickles."""
-    return build_program(args, expr, search=numbers, **options)
+def _assembled(task: _Task, of_rows: set[str] | None = None) -> Program:
+    """The verified program of a task.
 
-
-def assemble(
-    graph: Graph,
-    nodes: Sequence[Node],
-    arguments: tuple[Argument, ...],
-    names: dict[Any, str],
-    arrays: dict[str, str],
-    sizes: frozenset[int],
-    *,
-    tensors: Sequence[Node] = (),
-    temporaries: bool = True,
-    structure: str = SINGLE,
-    hints: Hints | None = None,
-    library: bool = True,
-    trapezoids: bool = False,
-    tables: bool = False,
-    expand: bool = False,
-    search: Sequence[int] = (),
-    of_rows: set[str] | None = None,
-) -> Program:
-    """The verified program that computes ``nodes``.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-        The results.
-    arguments : tuple of Argument
-    names : dict
-        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
-    arrays : dict
-        Names of the tensor arguments by the names of the tensors.
-    sizes : frozenset of int
-        The variables that are sizes.
-    tensors : sequence of Node
-        All tensors of the arguments, whose extents are positive, whether the results need them or not.
-    temporaries : bool
-        As in `lambdify`.
-    structure : str
-        As in `Program`.
-    hints : Hints, optional
-        About how long axes are.
-    library : bool
-        Whether sums of products in index notation may become products of matrices.
-    trapezoids : bool
-        Whether those whose range ends at an index around them may, too.
-    tables : bool
-        Whether values of functions that depend on no argument have arrays.
-    expand : bool
-        Whether sums of sums are multiplied out.
-    search : sequence of int
-        The numbers of checks of data, whose searches are computed in the place of ``nodes``.
-    of_rows : set, optional
-        Gets the names of temporaries that are kept for several places only, and keep what functions return of the
-        axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
-        larger than all arguments, unless as much is kept without them.
+    ``of_rows`` gets the names of temporaries that are kept for several places only, and keep what functions return of
+    the axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
+    larger than all arguments, unless as much is kept without them.
     """
-    hints = hints or Hints()
+    graph, nodes, arguments, names, arrays = task.graph, task.nodes, task.arguments, task.names, task.arrays
+    options, hints, tensors, search, structure = task.options, task.hints, task.tensors, task.search, task.structure
+    temporaries = options.temporaries
     taken = {*names.values(), *arrays.values()}
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
-    definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=library)
+    definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=options.library)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
-    expected = hints if library and temporaries else None
+    expected = hints if options.library and temporaries else None
     known = positive_sizes(graph, [*entries, *tensors])
     facts = input_facts(graph, [*entries, *tensors], known)
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own, hints=expected)
@@ -249,9 +213,9 @@ def assemble(
     else:
         definitions = with_compared_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
-    lowering.shares_rows, lowering.trapezoids = of_rows is not None, trapezoids
-    lowering.tables = tables and temporaries and not search
-    program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
+    lowering.shares_rows, lowering.trapezoids = of_rows is not None, options.trapezoids
+    lowering.tables = options.tables and temporaries and not search
+    program = _lowered(graph, lowering, definitions, results, program, task.sizes, options.expand)
     if of_rows is not None:
         of_rows |= {array.name for array in program.temporaries} & lowering.of_rows
     if expected is not None:

@@ -9,7 +9,7 @@ from interpreter import Interpreter
 
 from sympy_tensordiff.codegen.ir.programs import Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.codegen.run.results import fit
 
 
@@ -23,7 +23,7 @@ def expected(program: Program, arguments: list[Any]) -> list[np.ndarray]:
 
 def check(program: Program, backend: str, arguments: list[Any], rtol: float = 1e-11, dtype: Any = np.float64) -> None:
     """Fail where a backend disagrees with the interpreter."""
-    function = compile_program(program, backend)
+    function = CompiledFunction(program, backend)
     found = function(*arguments)
     wanted = expected(program, arguments)
     for output, value, right in zip(program.outputs, fit(program.structure, found), wanted, strict=True):

@@ -12,15 +12,15 @@ from programs import CASES, K, L, M, N, array, i, load, op, p, result, single, s
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Row
 
 pytestmark = pytest.mark.quick
 
 A, B = np.ones((3, 4)), np.ones((4, 5))
-MATMUL = compile_program(CASES["matmul"][0], "numpy")
-SCALED = compile_program(
+MATMUL = CompiledFunction(CASES["matmul"][0], "numpy")
+SCALED = CompiledFunction(
     single(
         (Argument("array", "x_", "x name", (2 * N + 1,)), Argument("scalar", "lam", "lambda"), array("rate"),
          Argument("integer", "p", "the index p")),
@@ -106,7 +106,7 @@ def test_long_double_is_refused():
 
 def test_sizes_that_contradict_an_integer_argument():
     arguments = (Argument("integer", "N", "N"), array("x", N))
-    function = compile_program(single(arguments, result("y", N), "i", store(load("x", i))), "numpy")
+    function = CompiledFunction(single(arguments, result("y", N), "i", store(load("x", i))), "numpy")
     with pytest.raises(
         ArgumentError, match="argument x has length 4 on axis 0, expected 3, which is N with N = 3 from argument N"
     ):
@@ -115,7 +115,7 @@ def test_sizes_that_contradict_an_integer_argument():
 
 def test_a_result_of_length_zero():
     program = single((Argument("integer", "N", "N"),), result("y", N - 2), "i", store(Number(1)))
-    function = compile_program(program, "numpy")
+    function = CompiledFunction(program, "numpy")
     assert function(3).shape == (1,)
     reason = r"the result y would have length -1 on axis 0, which is N - 2 \(N = 1 from argument N\)"
     with pytest.raises(ArgumentError, match=reason):
@@ -125,16 +125,16 @@ def test_a_result_of_length_zero():
 def test_a_size_that_nothing_determines():
     program = single((array("x", N),), result("y", K), "i", store(Number(1)))
     with pytest.raises(ArgumentError, match="K is determined by no array's shape; add it to args"):
-        compile_program(program, "numpy")
+        CompiledFunction(program, "numpy")
     program = single((array("x", L + M),), result("z", M), "i", store(Number(1)))
     with pytest.raises(ArgumentError, match="L is determined by no array's shape"):
-        compile_program(program, "numpy")
+        CompiledFunction(program, "numpy")
 
 
 def test_sizes_are_solved_in_any_order():
     """M is known only after N, which a later argument tells."""
     arguments = (array("x", 3 * M + N), array("y", 4 - N + 2 * K), array("z", N), array("w", K))
-    function = compile_program(single(arguments, result("r", M), "i", store(load("x", i))), "numpy")
+    function = CompiledFunction(single(arguments, result("r", M), "i", store(load("x", i))), "numpy")
     assert function(np.ones(8), np.ones(4), np.ones(2), np.ones(1)).shape == (2,)
     with pytest.raises(ArgumentError, match=re.escape("which is not 3*M + N for any positive integer M")):
         function(np.ones(7), np.ones(4), np.ones(2), np.ones(1))
@@ -147,7 +147,7 @@ def test_sizes_are_solved_in_any_order():
 def test_checks_of_the_program():
     check = Check((Row("ge", -N + 3),), "x[3] is read outside of x")
     program = Program((array("x", N),), (result("y"),), (), (entrywise("y", (), [], load("x", 3)),), checks=(check,))
-    function = compile_program(program, "numpy")
+    function = CompiledFunction(program, "numpy")
     assert function(np.arange(4.0)) == 3
     with pytest.raises(OutOfShapeError, match=re.escape("x[3] is read outside of x (N = 3 from axis 0 of x)")):
         function(np.arange(3.0))
@@ -200,7 +200,7 @@ def test_python_numbers_are_weak(lam, rate, wanted):
 def test_layouts(backend):
     rng = np.random.default_rng(0)
     a, b = rng.random((3, 4)), rng.random((4, 5))
-    function = compile_program(CASES["matmul"][0], backend)
+    function = CompiledFunction(CASES["matmul"][0], backend)
     wide = rng.random((6, 8))
     wide[::2, ::-2] = a
     packed = np.zeros(1 + a.nbytes, np.uint8)[1:].view(np.float64).reshape(3, 4)
@@ -227,7 +227,7 @@ def test_out_is_filled_and_returned():
 
 
 def test_out_for_a_scalar_and_for_several():
-    function = compile_program(CASES["two_outputs"][0], "numpy")
+    function = CompiledFunction(CASES["two_outputs"][0], "numpy")
     out = np.empty(4), np.empty(())
     assert function(np.ones(4), out=out) is out
     assert out[1] == np.log(4)
@@ -262,7 +262,7 @@ def test_out_beside_an_input_is_fine():
 
 
 def test_several_outs_that_do_not_fit():
-    function = compile_program(CASES["two_outputs"][0], "numpy")
+    function = CompiledFunction(CASES["two_outputs"][0], "numpy")
     with pytest.raises(ArgumentTypeError, match="out is ndarray, a tuple of 2 arrays is needed"):
         function(np.ones(4), out=np.ones(4))
     with pytest.raises(ArgumentError, match="out has 1 arrays, 2 are needed"):

@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.loops import accumulator, add, let
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
-from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 
 # Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
 # condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled
@@ -85,7 +85,7 @@ def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
     check(program, "numba", values, 2e-5, np.float32)
-    kernel = compile_program(program, "numba")
+    kernel = CompiledFunction(program, "numba")
     run = kernel._load(np.dtype(np.float32))
     run = run.run_in or run.run
     dispatcher = run if hasattr(run, "signatures") else run.__globals__[f"fill_{program.kernels[0].array}"]
@@ -138,12 +138,12 @@ def test_rows_with_scalars_around_the_sum():
     rng = np.random.default_rng(0)
     for backend in ("numba", "numpy"):
         check(program, backend, [rng.random((3, 4)), rng.random((4, 5))])
-    assert "s[j] += f*b[k, j]" in compile_program(program, "numba").source
+    assert "s[j] += f*b[k, j]" in CompiledFunction(program, "numba").source
 
 
 def test_scans_pass_once_along_a_row():
     """Where a loop goes on from entry to entry, forward or backward, behind a condition too; and nowhere else."""
-    source = compile_program(CASES["scans"][0], "numba").source
+    source = CompiledFunction(CASES["scans"][0], "numba").source
     for line in (
         "for k in range(k_stop, j):",
         "k_stop = max(k_stop, j)",
@@ -183,7 +183,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     structure = f"({'.' * len(kernels)})"
     program = Program((array("x", N), array("y", N)), outputs, (), tuple(kernels), structure=structure)
-    every_found = compile_program(program, backend)(special, turned)
+    every_found = CompiledFunction(program, backend)(special, turned)
     for (name, (operands, function)), found in zip(LIMITS.items(), every_found, strict=True):
         with np.errstate(all="ignore"):
             wanted = function(*((special, turned)[: sum(isinstance(o, str) for o in operands)])) + 0 * special**-1.0
@@ -193,7 +193,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_a_sum_with_infinite_terms(backend):
     body = (*total("s", load("x", i), ("i", 0, N - 1)), store(Name("s")))
-    function = compile_program(single((array("x", N),), result("y"), "", *body), backend)
+    function = CompiledFunction(single((array("x", N),), result("y"), "", *body), backend)
     assert function(np.array([1.0, np.inf] + [2.0] * 40)) == np.inf
     assert np.isnan(function(np.array([np.inf, -np.inf] + [2.0] * 40)))
     assert np.isnan(function(np.array([np.nan] + [2.0] * 40)))
@@ -210,7 +210,7 @@ def test_nan_and_infinity_in_other_reductions(backend, count):
     outputs = tuple(result(kernel.array) for kernel in kernels)
     program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
     verify(with_masks(program))
-    function = compile_program(program, backend)
+    function = CompiledFunction(program, backend)
     for special in ([], [np.nan], [np.inf], [-np.inf], [np.inf, -np.inf], [np.inf, np.nan], [0.0], [0.0, np.inf]):
         for dtype in (np.float32, np.float64):
             values = np.array([-1.5, *special, *[2.0] * count], dtype)
@@ -231,7 +231,7 @@ def test_reductions_of_nothing(backend):
         kernels.append(owned(Kernel(f"{reduction}_of_x", ("i",), body)))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
     program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
-    found = compile_program(program, backend)(np.array([5.0, 2.0, 3.0]))
+    found = CompiledFunction(program, backend)(np.array([5.0, 2.0, 3.0]))
     np.testing.assert_array_equal(found, [[0, 2, 5], [1, 2, 6], [-np.inf, 2, 3], [np.inf, 2, 2]])
 
 
@@ -240,7 +240,7 @@ def test_large_integers_are_compared_exactly():
     value = op("select", op("lt", IndexValue(i + 2**24), Number(2**24 + 1)), load("x", i), 0)
     program = single((array("x", N),), result("y", N), "i", store(value))
     for backend in ("numpy", "numba"):
-        found = compile_program(program, backend)(np.ones(3, np.float32))
+        found = CompiledFunction(program, backend)(np.ones(3, np.float32))
         assert found.tolist() == [1, 0, 0]
 
 

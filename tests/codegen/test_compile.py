@@ -21,7 +21,7 @@ from programs import CASES, N, array, i, load, op, result, single, store
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run import cache
-from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.errors import ArgumentError
 
 HERE = Path(__file__).parent
@@ -34,28 +34,28 @@ def doubled(label="x", factor=2.0):
 
 def test_unknown_backend():
     with pytest.raises(ArgumentError, match="unknown backend 'fortran'; the backends are 'numpy', 'numba', 'cuda'"):
-        compile_program(doubled(), "fortran")
+        CompiledFunction(doubled(), "fortran")
 
 
 def test_plan():
-    plan = compile_program(CASES["section_six"][0], "numpy").plan
+    plan = CompiledFunction(CASES["section_six"][0], "numpy").plan
     assert plan.splitlines() == [
         "arguments:", "  a : array (L, K)", "  b : array (M, K)", "  c : array (L, L)", "  d : array (K + L - 1)",
         "  g : array (L, M)", "results:", "  dd : array (K + L - 1)", "  dc : array (L, L)", "temporaries:",
         "  f : array (L, M)", "  r : array (L)", "  f is used by every derivative", "  r is the sum over j",
         "kernels:", "  1. fill f[i, j]", "  2. fill r[i]", "  3. fill dd[p]", "  4. fill dc[p, q]",
     ]  # fmt: skip
-    plan = compile_program(CASES["computed_sizes"][0], "numpy").plan
+    plan = CompiledFunction(CASES["computed_sizes"][0], "numpy").plan
     assert "  low = max(0, N - 2)\n  high = min(M - 1, 2*N - 4)\n" in plan
 
 
 def test_repr():
-    assert repr(compile_program(CASES["matmul"][0], "numpy")) == "<CompiledFunction(a, b) for numpy>"
+    assert repr(CompiledFunction(CASES["matmul"][0], "numpy")) == "<CompiledFunction(a, b) for numpy>"
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_pickle(backend):
-    function = compile_program(CASES["matmul"][0], backend)
+    function = CompiledFunction(CASES["matmul"][0], backend)
     function(A, B)
     again = pickle.loads(pickle.dumps(function))
     assert again.source == function.source
@@ -70,7 +70,7 @@ def source_and_results(function, arguments):
 
 def test_pickle_into_another_process(elsewhere):
     """Names hash differently there: nothing may depend on the hashes of this process."""
-    function = compile_program(CASES["section_six"][0], "numpy")
+    function = CompiledFunction(CASES["section_six"][0], "numpy")
     arguments = CASES["section_six"][1](np.random.default_rng(0))
     source, results = elsewhere(source_and_results, function, arguments)
     assert source == function.source
@@ -80,7 +80,7 @@ def test_pickle_into_another_process(elsewhere):
 
 def test_threads():
     """Concurrent calls with different sizes do not mix them up."""
-    function = compile_program(doubled(), "numba")
+    function = CompiledFunction(doubled(), "numba")
     function(np.ones(1))
     wrong = []
 
@@ -112,7 +112,7 @@ def unique_program(request):
 
 
 def test_modules_are_kept_for_the_user_alone(folder, request):
-    function = compile_program(unique_program(request), "numba")
+    function = CompiledFunction(unique_program(request), "numba")
     function(np.ones(2))
     files = list(folder.glob("k_*.py"))
     assert [file.read_text() for file in files] == [function.source]
@@ -132,12 +132,12 @@ def test_default_folder(monkeypatch, tmp_path):
 
 def test_a_file_with_another_text_is_replaced(folder, request):
     program = unique_program(request)
-    compile_program(program, "numpy")(np.ones(2))
+    CompiledFunction(program, "numpy")(np.ones(2))
     path = next(folder.glob("k_*.py"))
     path.write_text("raise SystemExit")
     for name in [n for n in sys.modules if n.endswith(path.stem)]:
         del sys.modules[name]
-    assert compile_program(program, "numpy")(np.ones(2))[0] > 0
+    assert CompiledFunction(program, "numpy")(np.ones(2))[0] > 0
     assert "raise" not in path.read_text()
 
 
@@ -145,7 +145,7 @@ def test_a_file_with_another_text_is_replaced(folder, request):
 def test_a_folder_that_others_can_write_is_not_used(folder, request):
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    assert compile_program(unique_program(request), "numpy")(np.ones(2))[0] > 0
+    assert CompiledFunction(unique_program(request), "numpy")(np.ones(2))[0] > 0
     assert not list(folder.iterdir())
 
 
@@ -153,7 +153,7 @@ def test_without_a_folder(monkeypatch, tmp_path, request):
     """A file where the folder should be: the temporary folder takes its place."""
     (tmp_path / "file").touch()
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
-    function = compile_program(unique_program(request), "numba")
+    function = CompiledFunction(unique_program(request), "numba")
     assert function(np.ones(2))[0] > 0
     assert function._load(np.dtype(float)).run.__code__.co_filename.startswith(tempfile.gettempdir())
 
@@ -167,7 +167,7 @@ def test_without_any_file(monkeypatch, backend):
 
     monkeypatch.setattr(cache, "cache_folder", refuse)
     monkeypatch.setattr(cache, "temporary_folder", refuse)
-    function = compile_program(doubled(factor=7.125 if backend == "numpy" else 7.375), backend)
+    function = CompiledFunction(doubled(factor=7.125 if backend == "numpy" else 7.375), backend)
     assert function(np.ones(2))[0] > 7
     run = function._load(np.dtype(float)).run
     try:
@@ -180,7 +180,7 @@ def loaded_again(program, backend="numba"):
     """The program as a process would load it that knows none of its modules."""
     for name in [name for name in sys.modules if name.startswith("sympy_tensordiff_generated.")]:
         del sys.modules[name]
-    return compile_program(program, backend)
+    return CompiledFunction(program, backend)
 
 
 def reused(function):
@@ -207,7 +207,7 @@ def test_compiled_code_is_reused(folder, elsewhere):
 
 def test_damaged_code_is_compiled_again(folder, request):
     program = unique_program(request)
-    expected = compile_program(program, "numba")(np.ones(2))
+    expected = CompiledFunction(program, "numba")(np.ones(2))
     again = loaded_again(program)
     np.testing.assert_array_equal(again(np.ones(2)), expected)
     assert reused(again) == 1
@@ -231,7 +231,7 @@ def test_code_that_is_written_while_it_is_noted(folder, request, monkeypatch):
         other.with_name(other.name.replace(".1.nbc", ".2.nbc")).write_bytes(other.read_bytes())
         return write(place, name, text)
 
-    function = compile_program(program, "numba")
+    function = CompiledFunction(program, "numba")
     function._load(np.dtype(float))
     monkeypatch.setattr(cache, "_write", overtaken)
     function(np.ones(2))
@@ -242,7 +242,7 @@ def test_code_that_is_written_while_it_is_noted(folder, request, monkeypatch):
 
 def test_code_that_others_could_have_written_is_not_used(folder, request):
     program = unique_program(request)
-    compile_program(program, "numpy")(np.ones(2))
+    CompiledFunction(program, "numpy")(np.ones(2))
     (folder / "__pycache__").chmod(0o777)
     assert loaded_again(program, "numpy")(np.ones(2))[0] > 0
     (name,) = [name for name in sys.modules if name.startswith("sympy_tensordiff_generated.")]
@@ -252,7 +252,7 @@ def test_code_that_others_could_have_written_is_not_used(folder, request):
 def test_python_reads_no_code_of_its_own(folder, request):
     """Python takes a module from a file beside it that has the right date, whatever the module says."""
     program = unique_program(request)
-    compile_program(program, "numpy")(np.ones(2))
+    CompiledFunction(program, "numpy")(np.ones(2))
     assert not list(folder.glob("__pycache__/*.pyc"))
 
 
@@ -260,15 +260,15 @@ def test_nothing_on_disk(monkeypatch, tmp_path, request):
     monkeypatch.setenv(cache.VARIABLE, "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    function = compile_program(unique_program(request), "numpy")
+    function = CompiledFunction(unique_program(request), "numpy")
     assert function(np.ones(2))[0] > 0
     assert td.clear_cache() == 0
     assert not list(tmp_path.iterdir())
 
 
 def test_clear_cache(folder, request):
-    compile_program(unique_program(request), "numpy")(np.ones(2))
-    compile_program(doubled(factor=11.5), "numpy")(np.ones(2))
+    CompiledFunction(unique_program(request), "numpy")(np.ones(2))
+    CompiledFunction(doubled(factor=11.5), "numpy")(np.ones(2))
     (folder / "k_mine.py").write_text("my own")
     (folder / "__pycache__" / f"k_{64 * 'a'}.run-1.py311.nbi").write_text("")
     assert td.clear_cache() == 3
@@ -276,7 +276,7 @@ def test_clear_cache(folder, request):
 
 
 def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkeypatch):
-    function = compile_program(unique_program(request), "numba")
+    function = CompiledFunction(unique_program(request), "numba")
     double = function._load(np.dtype(np.float64)).run
     assert function._load(np.dtype(np.float32)).run.__module__ != double.__module__
     monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
@@ -313,9 +313,9 @@ def test_printed_modules_stand_alone(tmp_path):
 
 def test_arrays_of_another_program_are_told_apart():
     """Modules are loaded by their text: equal texts are one module, different ones never are."""
-    first, second = compile_program(doubled(), "numpy"), compile_program(doubled(factor=3.0), "numpy")
+    first, second = CompiledFunction(doubled(), "numpy"), CompiledFunction(doubled(factor=3.0), "numpy")
     assert first(np.ones(1)) != second(np.ones(1))
-    third = compile_program(doubled(), "numpy")
+    third = CompiledFunction(doubled(), "numpy")
     third(np.ones(1))
     assert third._load(np.dtype(float)).run is first._load(np.dtype(float)).run
     assert array("x", N).label == "x"

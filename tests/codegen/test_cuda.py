@@ -15,7 +15,7 @@ from programs import CASES
 from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.walk import function_name
 from sympy_tensordiff.codegen.run.cache import load_source
-from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.errors import BackendError
 
 SIMULATED = "NUMBA_ENABLE_CUDASIM" in os.environ
@@ -99,7 +99,7 @@ def test_without_a_device():
     if cuda.is_available():
         pytest.skip("there is a device")
     program, arguments = CASES["matmul"]
-    function = compile_program(program, "cuda")
+    function = CompiledFunction(program, "cuda")
     assert "cuda.grid" in function.source
     with pytest.raises(BackendError, match=r"found no CUDA device.*(pip install .\.\[cuda\]|with its driver)"):
         function(*arguments(np.random.default_rng(0)))

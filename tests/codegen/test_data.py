@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.ir.loops import If, Set
 from sympy_tensordiff.codegen.ir.programs import Array, Check, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Row
 
@@ -48,7 +48,7 @@ X = np.arange(12.0).reshape(4, 3)
 def test_any_integers_select(dtype):
     idx = np.array([3, 0, 3, 1], dtype)
     for backend in BACKENDS:
-        np.testing.assert_array_equal(compile_program(EMBEDDING, backend)(X, idx), X[[3, 0, 3, 1]])
+        np.testing.assert_array_equal(CompiledFunction(EMBEDDING, backend)(X, idx), X[[3, 0, 3, 1]])
 
 
 REFUSED = {
@@ -62,13 +62,13 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_other_data_are_refused(message):
     with pytest.raises(ArgumentTypeError, match=message):
-        compile_program(EMBEDDING, "numpy")(X, REFUSED[message])
+        CompiledFunction(EMBEDDING, "numpy")(X, REFUSED[message])
 
 
 def test_data_too_large_for_the_arithmetic_of_kernels():
     for worst in (np.uint64(2**64 - 1), np.int64(-(2**63))):
         with pytest.raises(ArgumentError, match=r"idx holds an integer of size -?\d+, too large for an index"):
-            compile_program(EMBEDDING, "numpy")(X, np.array([0, worst], type(worst)))
+            CompiledFunction(EMBEDDING, "numpy")(X, np.array([0, worst], type(worst)))
 
 
 # ---------------------------------------------------------------------------- checks
@@ -206,18 +206,18 @@ def test_checked_programs_pickle():
 def test_a_scatter_in_float32():
     program = CASES["histogram"][0]
     for backend in BACKENDS:
-        found = compile_program(program, backend)(np.ones(5, np.float32), np.array([0, 1, 1, 7, -7]), 2)
+        found = CompiledFunction(program, backend)(np.ones(5, np.float32), np.array([0, 1, 1, 7, -7]), 2)
         assert found.dtype == np.float32
         assert found.tolist() == [1, 2]
 
 
 def test_plans_name_scatters():
     program = CASES["scattered_twice"][0]
-    plan = compile_program(program, "numba").plan
+    plan = CompiledFunction(program, "numba").plan
     assert "1. fill y[i]" in plan
     assert "2. scatter: add to y[idx[k]], y[0] over i, k (one after the other, in order)" in plan
     assert "3. scatter: add to y[idx[i]] over i" in plan
-    cuda = compile_program(program, "cuda")
+    cuda = CompiledFunction(program, "cuda")
     assert "(atomic additions in any order)" in cuda.plan
     assert "cuda.atomic.add(y, uint64(idx[uint64(k)]), " in cuda.source
     assert "scatter2_y[(*launch((K,)), stream)](y, v, idx, K, N)" in cuda.source

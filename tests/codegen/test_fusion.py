@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.programs import Array, Fused, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.schedule.fusion import FEW, fuse
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -72,11 +72,11 @@ def test_totals_of_blocks_are_added_in_their_order(name, parts):
     """On all cores each block has totals of its own; one that is a number keeps the step on one core."""
     expression, arguments, _ = CASES[name]
     program = build_program(arguments, expression, library=False)
-    function = compile_program(program, "numba", parallel=True)
+    function = CompiledFunction(program, "numba", parallel=True)
     assert function.source.count("_parts = np.empty((8, *") == parts
     assert ("prange" in function.source) == bool(parts)
     values = values_of(arguments, 21, 3)
-    wanted = leaves(compile_program(program, "numpy")(*values))
+    wanted = leaves(CompiledFunction(program, "numpy")(*values))
     blocks = [np.full_like(value, np.nan) for value in wanted]
     as_python(function.source)(*values, *blocks)
     found = [blocks, leaves(function(*values))] if name == "column sums of a softmax" else [blocks]

@@ -11,7 +11,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import BACKENDS, CompiledFunction, print_source
 from sympy_tensordiff.codegen.schedule import split
 from sympy_tensordiff.codegen.schedule import split as partition
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -34,13 +34,13 @@ def test_cut_kernels_compute_the_same(temporaries, monkeypatch):
         program = build_program(random.variables, random.function, temporaries=temporaries)
         values = np.random.default_rng(seed)
         arrays = [values.uniform(0.5, 1.5, [int(e) for e in getattr(v, "shape", ())]) for v in random.variables]
-        expected = compile_program(program, "numpy")(*arrays)
+        expected = CompiledFunction(program, "numpy")(*arrays)
         with monkeypatch.context() as patch:
             cut_finely(patch)
             cut = split_large(split_deep(program))
             verify(cut)
             made += len(cut.kernels) - len(program.kernels)
-            assert np.allclose(compile_program(program, "numpy")(*arrays), expected, rtol=1e-13)
+            assert np.allclose(CompiledFunction(program, "numpy")(*arrays), expected, rtol=1e-13)
     assert made > 0
 
 

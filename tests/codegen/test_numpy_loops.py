@@ -17,7 +17,7 @@ from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.emit import numpy_sums
 from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
 from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")
@@ -102,7 +102,7 @@ def summed(body, *shapes):
 
 def test_texts_of_sums_of_products():
     def text(body, *shapes):
-        lines = compile_program(summed(body, *shapes), "numpy").source.splitlines()
+        lines = CompiledFunction(summed(body, *shapes), "numpy").source.splitlines()
         return next(line.strip() for line in lines if "s +=" in line)
 
     a, b = load("a", I, K), load("b", K, J)
@@ -131,7 +131,7 @@ def test_products_with_windows_of_a_vector(step, along):
     )
     sums = total("s", body, ("k", 1, M - 2))
     program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, store(Name("s")))
-    source = compile_program(program, "numpy").source
+    source = CompiledFunction(program, "numpy").source
     assert ("np.correlate" if step == 1 else "np.convolve") in source
     random = np.random.default_rng(5)
     for n, m in ((1, 1), (1, 2), (1, 3), (2, 9), (9, 5), (7, 7)):
@@ -139,7 +139,7 @@ def test_products_with_windows_of_a_vector(step, along):
     strided = op("mul", load("x", 2 * I + K), load("w", K))
     sums = total("s", strided, ("k", 0, M - 1))
     program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, store(Name("s")))
-    assert "np.einsum" in compile_program(program, "numpy").source
+    assert "np.einsum" in CompiledFunction(program, "numpy").source
 
 
 # ---------------------------------------------------------------------------- zeros
@@ -148,7 +148,7 @@ def test_products_with_windows_of_a_vector(step, along):
 def test_zeros_around_an_array_ask_for_finite_factors():
     """An infinity times a zero is no zero: the sum is taken entry by entry where it would matter."""
     program, _ = CASES["correlation_adjoint"]
-    function = compile_program(program, "numpy")
+    function = CompiledFunction(program, "numpy")
     random = np.random.default_rng(0)
     w, g = random.standard_normal(8), random.standard_normal(9)
     for values, loops in ((w, 0), (np.where(np.arange(8) == 3, np.inf, w), 8), (np.where(w > 1, np.nan, w), 8)):
@@ -165,7 +165,7 @@ def test_zeros_around_an_array_ask_for_finite_factors():
 def test_many_zeros_around_few_entries_are_not_worth_it():
     program, _ = CASES["correlation_adjoint"]
     w, g = np.arange(100.0), np.ones(3)
-    found, taken = call(compile_program(program, "numpy"), (w, g))
+    found, taken = call(CompiledFunction(program, "numpy"), (w, g))
     assert taken == 100
     np.testing.assert_allclose(found, expected(program, [w, g])[0])
 
@@ -178,7 +178,7 @@ def triangle(*factors):
 
 def test_a_triangle_is_a_product_with_zeros():
     program = triangle(load("a", I, K), load("b", K, J), load("c", K))
-    function = compile_program(program, "numpy")
+    function = CompiledFunction(program, "numpy")
     random = np.random.default_rng(1)
     a, b, c = random.standard_normal((6, 6)), random.standard_normal((6, 4)), random.standard_normal(6)
     check(program, "numpy", [a, b, c])
@@ -211,7 +211,7 @@ def test_loops_over_values_that_touch_few_entries(scale, shift, length):
     for n, m in ((20, 50), (20, 7), (3, 40), (1, 1)):
         values = [random.standard_normal(shape) for shape in ((n,), (m, 4), (n, 4))]
         check(program, "numpy", values)
-        assert call(compile_program(program, "numpy"), values)[1] <= (length if length < 17 else n)
+        assert call(CompiledFunction(program, "numpy"), values)[1] <= (length if length < 17 else n)
 
 
 ENDS = {
@@ -240,7 +240,7 @@ def test_running_reductions(ends, reduction):
             a, b = random.standard_normal(n), random.standard_normal((n, 3))
             check(program, "numpy", [a, b])
         a[7], a[3] = np.inf, np.nan
-        found, taken = call(compile_program(program, "numpy"), (a, b))
+        found, taken = call(CompiledFunction(program, "numpy"), (a, b))
         assert taken == 0
         np.testing.assert_allclose(found, expected(program, [a, b])[0], rtol=1e-12, atol=1e-12)
 
@@ -254,7 +254,7 @@ def test_a_band_of_few_values_stays_a_loop():
     )
     random = np.random.default_rng(2)
     check(program, "numpy", [random.standard_normal((20, 20)), random.standard_normal((20, 3))])
-    assert "isfinite" not in compile_program(program, "numpy").source
+    assert "isfinite" not in CompiledFunction(program, "numpy").source
 
 
 def test_guards_are_computed_for_all_entries_where_all_may_be_read():
@@ -264,14 +264,14 @@ def test_guards_are_computed_for_all_entries_where_all_may_be_read():
     random = np.random.default_rng(3)
     a, b = random.standard_normal((5, 30)), random.standard_normal((5, 30))
     check(program, "numpy", [a, b])
-    found, taken = call(compile_program(program, "numpy"), (a, b))
+    found, taken = call(CompiledFunction(program, "numpy"), (a, b))
     assert taken == 0
     assert (found[np.triu_indices(5, 1)] == 0).all()  # the logarithms of negative sums do not show
     # What would be read outside is not: the nearest entry is, and counts nowhere.
     shifted = (accumulator("s"), If((Row("ge", I - J),), (add("s", load("c", I - J)),)), store(Name("s")))
     program = single((array("c", N),), result("y", N, N), "ij", *shifted)
     check(program, "numpy", [random.standard_normal(5)])
-    assert "np.where(mask, c[np.maximum(i - j, 0)], real(0))" in compile_program(program, "numpy").source
+    assert "np.where(mask, c[np.maximum(i - j, 0)], real(0))" in CompiledFunction(program, "numpy").source
 
 
 def test_guards_with_zeros_around_functions_of_the_users():

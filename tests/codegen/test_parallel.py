@@ -17,7 +17,7 @@ from programs import CASES
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.run import threads
-from sympy_tensordiff.codegen.run.compile import compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.threads import kernel_work
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
@@ -25,7 +25,7 @@ i, j, k, n, m = td.indices("i j k n m")
 
 
 def filled(source, program, arguments):
-    function = compile_program(program, "numpy")
+    function = CompiledFunction(program, "numpy")
     prepared = function._checker.prepare(arguments)
     results = [np.full(shape, np.nan) for shape in prepared.shapes]
     with np.errstate(all="ignore"):
@@ -51,17 +51,17 @@ def test_compiled_blocks():
     program, _ = CASES["matmul"]
     rng = np.random.default_rng(0)
     values = [rng.uniform(-0.5, 0.5, shape) for shape in ((70, 9), (9, 33))]
-    parallel = compile_program(program, "numba", parallel=True)
+    parallel = CompiledFunction(program, "numba", parallel=True)
     several = parallel(*values)
     numba.set_num_threads(1)
     try:
         one = parallel(*values)
     finally:
         numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    for left, right, wanted in zip(several, one, compile_program(program, "numpy")(*values), strict=True):
+    for left, right, wanted in zip(several, one, CompiledFunction(program, "numpy")(*values), strict=True):
         np.testing.assert_array_equal(left, right)
         np.testing.assert_allclose(left, wanted, rtol=1e-11, atol=1e-15)
-    serial = compile_program(program, "numba", parallel=False)
+    serial = CompiledFunction(program, "numba", parallel=False)
     assert "prange" in parallel.source
     assert "prange" not in serial.source
     assert re.search(r"^on all cores: \w+", parallel.plan, re.MULTILINE)

@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
-from sympy_tensordiff.codegen.run.compile import BACKENDS, compile_program, print_source
+from sympy_tensordiff.codegen.run.compile import BACKENDS, CompiledFunction, print_source
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
@@ -209,7 +209,7 @@ def test_hostile_labels_stay_data(label):
         assert ast.literal_eval(table.value) == (label,)
         table.value = ast.parse("('x',)", mode="eval").body
         assert ast.unparse(tree) == ast.unparse(ast.parse(print_source(clean, backend)))
-    np.testing.assert_array_equal(compile_program(program, "numpy")(np.ones(2)), np.ones(2))
+    np.testing.assert_array_equal(CompiledFunction(program, "numpy")(np.ones(2)), np.ones(2))
 
 
 @every("name", ["x);import os", "x y", "", "1x", "x\n"])
@@ -355,7 +355,7 @@ def fill_c(c, c_parts, L, N, c_count):
     L = a.shape[0]
     M = a.shape[1]
     N = b.shape[1]
-    c_count = max(min(M//96, 135168//max(1, L*N)), 1)
+    c_count = max(1, min(M//96, 135168//max(1, L*N)))
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)

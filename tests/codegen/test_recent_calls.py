@@ -14,7 +14,7 @@ from test_arguments import REFUSED
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.run.arguments import COPIED
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 A, B = np.ones((3, 4)), np.ones((4, 5))
@@ -26,7 +26,7 @@ SCALED = single(
 
 @pytest.fixture
 def matmul():
-    function = compile_program(CASES["matmul"][0], "numpy")
+    function = CompiledFunction(CASES["matmul"][0], "numpy")
     function(A, B)
     return function
 
@@ -105,7 +105,7 @@ READ_ONLY = {"locked": locked, "mapped": mapped, "foreign": Foreign}
 @pytest.mark.parametrize("size", [4, COPIED])
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_what_is_read_only_is_as_good_as_any(monkeypatch, kind, size, backend):
-    function = compile_program(CASES["matmul"][0], backend)
+    function = CompiledFunction(CASES["matmul"][0], backend)
     a = np.ones((3, size))
     b = READ_ONLY[kind](np.ones((size, 5)))
     function(a, np.asarray(b))
@@ -158,7 +158,7 @@ def test_out_is_filled_after_other_calls(matmul):
 
 
 def test_numbers_may_differ_and_integers_may_not():
-    function = compile_program(SCALED, "numpy")
+    function = CompiledFunction(SCALED, "numpy")
     x = np.ones(2)
     for lam, at in ((1.0, 1), (2.0, 1), (2.0, 2), (0.5, 1), (3, 2)):
         np.testing.assert_array_equal(function(x, lam, at), [lam * at, lam * (at + 1)])

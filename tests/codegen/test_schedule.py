@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, accumulator
 from sympy_tensordiff.codegen.ir.nests import exactly, extent, span
-from sympy_tensordiff.codegen.ir.programs import Argument, Array, Kernel, Program, entrywise
+from sympy_tensordiff.codegen.ir.programs import Argument, Array, Program, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu, fusion
@@ -35,7 +35,7 @@ REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 def run(body, names, **values):
     """What a nest leaves in the scalar ``s``, by its text."""
     NestLaws({"n", "x"}, ()).check(body)
-    printer = NumbaPrinter(names, Kernel("x", (), ()), frozenset())
+    printer = NumbaPrinter(names, frozenset())
     printer.body(body, 0)
     own = {"real": float, "np": np, "math": math, "at": int, "plus": lambda a, b: a + b, "maximum": max, "minimum": min}
     exec("\n".join(printer.lines), own | values, found := {})
@@ -100,7 +100,7 @@ def test_jammed_sums_of_rows_are_the_same_bit_for_bit(seed):
     results = []
     for body in ([loop], jam(loop, rng.randint(1, 9), names.fresh)):
         found = np.zeros(columns)
-        printer = NumbaPrinter(names, Kernel("x", (), ()), frozenset())
+        printer = NumbaPrinter(names, frozenset())
         printer.body([begin, *body], 0)
         exec("\n".join(printer.lines), {"at": int, "real": float, "x": x, "n": size, "total": found})
         results.append(found)

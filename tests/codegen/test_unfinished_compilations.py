@@ -13,7 +13,7 @@ import pytest
 from programs import N, array, i, load, op, result, single, store
 
 from sympy_tensordiff.codegen.run import cache
-from sympy_tensordiff.codegen.run.compile import compile_program
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
 
 FACTORS = itertools.count(7)
 
@@ -27,7 +27,7 @@ def factor(tmp_path, monkeypatch):
 
 def scaled(factor):
     program = single((array("x", N),), result("y", N), "i", store(op("mul", factor, load("x", i))))
-    return compile_program(program, "numba")
+    return CompiledFunction(program, "numba")
 
 
 def check(function, factor):

@@ -25,7 +25,6 @@ from sympy_tensordiff.codegen.emit.forms import (
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import FALSE
-from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
     INFINITY,
@@ -292,14 +291,10 @@ class NestPrinter(ScalarPrinter):
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
 
-    of_integers: ClassVar[Mapping[str, str]] = {"max": "max", "min": "min"}
-    """The texts of the functions of integers."""
-
     false: ClassVar[str] = "False"
 
-    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
+    def __init__(self, names: Names, bare: frozenset[str]) -> None:
         super().__init__(names)
-        self.kernel = kernel
         self.bare = bare
         self.lines: list[str] = []
 
@@ -335,7 +330,7 @@ class NestPrinter(ScalarPrinter):
     def head_text(self, statement: Loop | If) -> str:
         """The line that a loop or a guard begins with."""
         if isinstance(statement, If):
-            return f"if {' and '.join(self.condition(row) for row in statement.conditions)}:"
+            return f"if {self.conditions(statement.conditions)}:"
         low, stop = self.lower(statement.lows), self.stop(statement.highs)
         span = stop if low == "0" else f"{low}, {stop}"
         return f"for {self.names(statement.variable)} in range({span}):"
@@ -346,8 +341,11 @@ class NestPrinter(ScalarPrinter):
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
         text = self.scalar(value)
         if reduction in EXTREMA:
-            functions = self.of_integers if isinstance(value, Ends) else self.functions
-            return f"{own} = {functions[reduction]}({own}, {text})"
+            is_integer = isinstance(value, Ends)
+            extreme = (
+                self.integers(reduction, [own, text]) if is_integer else f"{self.functions[reduction]}({own}, {text})"
+            )
+            return f"{own} = {extreme}"
         # With "or", LLVM would see a branch.
         operator = {"any": "|", "sum": "+", "prod": "*"}.get(reduction, "")
         return f"{own} {operator}= {text}"

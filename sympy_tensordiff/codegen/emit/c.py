@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
-from sympy_tensordiff.codegen.emit.c_library import helpers
+from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
+from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
@@ -84,7 +85,7 @@ class _File:
         own = {f"{options.name}{ending}" for ending in functions}
         self.names = module_names(program, RESERVED | own, CNames)
         self.forms = CForms(self.names, prover.shapes)
-        self.temporaries = Temporaries(program, self.names)
+        self.temporaries = Temporaries(program, self.forms)
         given = [a.name for a in program.arguments if a.kind == "integer"]
         solved = [one.name for one in solve_sizes(program.arguments)]
         self.integers = list(dict.fromkeys([*given, *solved]))
@@ -102,17 +103,16 @@ class _File:
         """The whole file."""
         options = self.options
         search = self.search()
-        pieces, powers = [], frozenset[int]()
+        pieces = []
         if search is not None:
-            *found, powers = search.parts()
+            found = search.parts()
             pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
             self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
-        functions, entries, more = self.parts()
+        functions, entries = self.parts()
         entries.append(self.checked())
         pieces += [*functions, *entries]
-        elementary = c_functions(pieces, options.dtype == "float32")
-        own = helpers([*pieces, *elementary], powers | more)
-        pieces = [*own, *elementary, *pieces]
+        known = c_helpers(pieces) | c_functions(options.dtype == "float32")
+        pieces = [*called_by(pieces, known).values(), *pieces]
         title = self.title()
         source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
         guard = f"{options.name.upper()}_H"
@@ -126,18 +126,19 @@ class _File:
         source.header = "\n".join(lines)
         return source
 
-    def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
-        """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
+    def parts(self) -> tuple[list[str], list[str]]:
+        """The functions of the steps, and those that tell the size of the scratch memory and run the steps."""
         functions = Functions(self.names)
         steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
-            functions.add(step, found.text)
+            offsets = [" + ".join(["work", *list(found.work.values())[:number]]) for number in range(len(found.work))]
+            functions.add(step, found.text, passed=[*found.passed, *offsets])
         memory = self.memory(steps)
         texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
         if self.is_search and steps:
-            own = "|".join({functions(step) for step, _ in steps})
+            own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
-        return texts[0], texts[1], frozenset().union(*(found.powers for _, found in steps))
+        return texts[0], texts[1]
 
     def search(self) -> _File | None:
         """What looks for data that lead a read out of its array, where a glance at their range does not tell."""
@@ -205,21 +206,16 @@ class _File:
 
     def memory(self, steps: Sequence[tuple[Step, StepText]]) -> Memory:
         """The entries of the temporaries, by their texts, and of what each function works in."""
-        tables = {self.names(array.name): self.entries(array.shape) for array in self.program.temporaries}
+        tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
-
-    def entries(self, shape: Sequence[Affine]) -> str:
-        form, proves = self.forms.form, self.temporaries.is_positive
-        return "*".join(form(f, UNARY) if proves(f) else f"greatest(0, {form(f)})" for f in shape) or "1"
 
     def size_lines(self) -> list[str]:
         """The integers that are computed from others."""
         lines = []
         for size in self.program.sizes:
-            function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
-            text = self.forms.extreme(function, list(forms))
+            text = self.forms.extreme("max" if size.lows else "min", size.lows or size.highs)
             lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {text};")
         return lines
 
@@ -301,19 +297,14 @@ class _File:
 
     def call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """The lines that call the function of a step, where its array has entries."""
-        places, offset = [], "work"
-        for size in found.work.values():
-            places.append(offset)
-            offset += f" + {size}"
-        text = f"{functions(step)}({', '.join([*found.passed, *places])});"
-        text = f"code |= {text}" if found.has_code else text
-        uncertain: list[Affine] = []
+        text = f"{'code |= ' * found.has_code}{functions(step)};"
+        extents: Sequence[Affine] = ()
         if isinstance(step, Scatter):
-            uncertain = [form for form in step.extents if step.exclusive and not self.temporaries.is_positive(form)]
+            extents = step.extents if step.exclusive else ()
         elif not isinstance(step, Fused) and (array := self.temporaries.get(step.array)) is not None:
-            uncertain = [form for form in array.shape if not self.temporaries.is_positive(form)]
-        if uncertain:
-            yield f"{INDENT}if ({' && '.join(f'{self.forms.form(form)} > 0' for form in uncertain)}) {{"
+            extents = array.shape
+        if some := self.temporaries.some(extents):
+            yield f"{INDENT}if ({some}) {{"
             yield f"{INDENT * 2}{text}"
             yield f"{INDENT}}}"
         else:

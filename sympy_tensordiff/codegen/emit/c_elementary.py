@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable
+import functools
 
 from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, SINGLE
 from sympy_tensordiff.codegen.emit.forms import INDENT
@@ -34,24 +33,12 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def c_functions(texts: Iterable[str], is_single: bool) -> list[str]:
-    """The functions that ``texts`` call, and what these call, those that are called first."""
-    wanted: set[str] = set()
-    waiting = [name for text in texts for name in re.findall(r"\bvector_(\w+)\(", text)]
-    while waiting:
-        wanted.add(name := waiting.pop())
-        waiting += FUNCTIONS[name][2]
-    if not wanted:
-        return []
-    found = [_Translation(is_single).function(name) for name in FUNCTIONS if name in wanted]
+@functools.cache
+def c_functions(is_single: bool) -> dict[str, str]:
+    """The functions by their names, each behind those that it calls."""
     bits = BITS.format(natural="uint32_t" if is_single else "uint64_t").split("\n\n")
-    marks = ("bits_of(", "of_bits(", "bits_of_double(")
-    used = [text for text, mark in zip(bits, marks, strict=True) if any(f" {mark}" in f for f in _spaced(found))]
-    return used + found
-
-
-def _spaced(texts: Iterable[str]) -> list[str]:
-    return [re.sub(r"(?<!\w)(?=\w)", " ", text) for text in texts]
+    found = dict(zip(("bits_of", "of_bits", "bits_of_double"), bits, strict=True))
+    return found | {f"vector_{name}": _Translation(is_single).function(name) for name in FUNCTIONS}
 
 
 class _Translation:
@@ -70,7 +57,7 @@ class _Translation:
         return self.types.get(kind, kind)
 
     def function(self, name: str) -> str:
-        what, body, _ = FUNCTIONS[name]
+        what, body = FUNCTIONS[name]
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
         lines = [f"/* {what}. */", f"static inline real vector_{name}(real x) {{"]
         for statement in tree.body:

@@ -354,15 +354,10 @@ static real determinant(const real *f, ptrdiff_t n, int kind) {
 """In an order in which each stands before those that call it."""
 
 
-def helpers(texts: Iterable[str], powers: Iterable[int]) -> list[str]:
-    """The functions that the texts call, and what these call."""
-    found: list[str] = []
-    texts = list(texts)
-    known = HELPERS | MULTIPLIED
-    for name in reversed(known):
-        if any(re.search(rf"\b{name}\(", text) for text in (*texts, *found)):
-            found.insert(0, known[name])
-    return found + [_power(exponent) for exponent in sorted(powers)]
+def c_helpers(texts: Iterable[str]) -> dict[str, str]:
+    """The functions that texts may call by their names, with the powers that they do call."""
+    exponents = {int(exponent) for text in texts for exponent in re.findall(r"\bpower_(\d+)\(", text)}
+    return HELPERS | MULTIPLIED | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}
 
 
 def _power(exponent: int) -> str:

@@ -5,20 +5,22 @@ All arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, INDENT, OR, SUM, UNARY, FormPrinter, Names
-from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.errors import NotInCError
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.products import SymbolicQuotient
@@ -46,6 +48,8 @@ OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
 
 class CForms(FormPrinter):
     """Integer forms and conditions as C. ``shapes`` are those of the arrays."""
+
+    conjunction = " && "
 
     def __init__(self, names: Names, shapes: Shapes, replace: Mapping[str, str] | None = None) -> None:
         FormPrinter.__init__(self, names, replace)
@@ -87,9 +91,8 @@ class CForms(FormPrinter):
         inside = getattr(entry, "inside", ())
         return f"({self.conditions(inside)} ? {self.data(entry)} : 0)" if inside else self.data(entry)
 
-    def conditions(self, rows: Sequence[object]) -> str:
-        """Rows all of which hold."""
-        return " && ".join(self.condition(row) for row in rows) or "1"  # type: ignore[arg-type]
+    def conditions(self, rows: Iterable[Row]) -> str:
+        return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
         if not isinstance(variable, Quotient | SymbolicQuotient):
@@ -98,49 +101,43 @@ class CForms(FormPrinter):
         return text if factor == 1 else f"{factor}*{text}"
 
     def extremum(self, extremum: Extremum) -> str:
+        if extremum.function != "abs":
+            return super().extremum(extremum)
         one = self.form(extremum.one)
-        if extremum.function == "abs":
-            return f"greatest({one}, -({one}))"
-        return f"{_INTEGERS[extremum.function]}({one}, {self.form(extremum.other)})"
+        return f"greatest({one}, -({one}))"
 
-    def extreme(self, function: str, forms: list[Affine]) -> str:
-        first, *others = list(dict.fromkeys(forms))
-        text = self.form(first)
-        for form in others:
-            text = f"{_INTEGERS[function]}({text}, {self.form(form)})"
-        return text
-
-
-_INTEGERS = {"max": "greatest", "min": "least"}
+    def integers(self, function: str, texts: Sequence[str]) -> str:
+        name = {"max": "greatest", "min": "least"}[function]
+        return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 
 
 class CPrinter(CForms, NestPrinter):
     """Nests of `Loop`, `If`, `Set` and `Alloc`.
 
     ``is_single``: whether numbers are floats. ``parallel``: whether the outermost loops run on several cores.
-    ``powers`` are the exponents of the powers that the text has as products.
     """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
     }  # fmt: skip
-    of_integers = _INTEGERS
     false = "0"
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
-        NestPrinter.__init__(self, names, None, nest.bare)  # type: ignore[arg-type]
+        NestPrinter.__init__(self, names, nest.bare)
         self.shapes = dict(shapes)
         self.is_single = is_single
         self.parallel = parallel
-        self.powers: set[int] = set()
         ending = "f" * is_single
         self.functions = {name: text + ending for name, text in LIBRARY.items()} | OWN
         self.functions |= {"real": "(real)", "double": "(double)"}
         self.arrays = {alloc.name: alloc for alloc in nest.arrays}
         self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
         self.stack = self.on_stack()
-        self.declared = _scopes(nest.body, self.types(nest.body), self.stack)
+        types = dict.fromkeys((name for name in self.arrays if name in self.stack), "real")
+        for statement in filter(defines, statements(nest.body)):
+            types.setdefault(statement.name, _type(statement))
+        self.declared = _scopes(nest.body, types)
 
     # -------------------------------------------------------------------- scalars
 
@@ -179,18 +176,9 @@ class CPrinter(CForms, NestPrinter):
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        self.powers.add(exponent)
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements
-
-    def types(self, body: Sequence[Statement]) -> dict[str, str]:
-        """The types of the scalars that a nest sets, by their names."""
-        found: dict[str, str] = {}
-        for statement in statements(body):
-            if isinstance(statement, Set) and isinstance(statement.target, Name):
-                found.setdefault(statement.target.name, _type(statement))
-        return found
 
     def on_stack(self) -> frozenset[str]:
         """The arrays that a function makes on its stack."""
@@ -237,10 +225,9 @@ class CPrinter(CForms, NestPrinter):
         written: set[str] = set()
         for statement in statements(loop.body):
             if isinstance(statement, Set):
-                name = statement.target.name if isinstance(statement.target, Name) else statement.target.array
-                if isinstance(statement.target, Name) and name not in own:
+                if isinstance(statement.target, Name) and statement.name not in own:
                     return False
-                written |= {name} - own
+                written |= {statement.name} - own
         entries = [s.target for s in statements(loop.body) if isinstance(s, Set) and isinstance(s.target, Load)]
         entries += [node for node in scalars(loop.body) if isinstance(node, Load)]
         turn = Affine.variable(loop.variable)
@@ -284,44 +271,32 @@ def _type(statement: Set) -> str:
     return "double" if function == "double" else "real"
 
 
-def _scopes(body: Sequence[Statement], types: Mapping[str, str], stack: frozenset[str]) -> dict[Place, dict[str, str]]:
+def _scopes(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[Place, dict[str, str]]:
     """Where scalars, and arrays on the stack, are declared: before the first use in the least block of all uses.
 
     What a turn of a loop sets and no other reads so belongs to the turn, which may run on another core.
     """
-    wanted = {**types, **dict.fromkeys(stack, "real")}
-    places: dict[str, list[Place]] = {}
-    for name, place in _mentions(body):
-        if name in wanted:
-            places.setdefault(name, []).append(place)
     found: dict[Place, dict[str, str]] = {}
-    for name, uses in places.items():
-        shared = 0
-        while all(len(use) > shared + 1 and use[shared] == uses[0][shared] for use in uses):
-            shared += 1
-        first = min(use[: shared + 1] for use in uses)
-        found.setdefault(first, {})[name] = wanted[name]
+    mentioned = {id(statement): _mentioned([statement]) for statement in statements(body)}
+    for name, kind in wanted.items():
+        place: Place = ()
+        block = body
+        while True:
+            first, *others = [number for number, one in enumerate(block) if name in mentioned[id(one)]]
+            place, only = (*place, first), block[first]
+            if others or not isinstance(only, Loop | If) or name in _mentioned([replace(only, body=())]):
+                break
+            block = only.body
+        found.setdefault(place, {})[name] = kind
     return found
 
 
-def _mentions(body: Sequence[Statement], place: Place = ()) -> Iterator[tuple[str, Place]]:
-    """The names of scalars and arrays that statements mention, each with the place of the statement."""
-    for number, statement in enumerate(body):
-        here: Place = (*place, number)
-        inner: tuple[Statement, ...] = ()
-        if isinstance(statement, Loop):
-            inner, statement = statement.body, Loop(statement.variable, statement.lows, statement.highs, ())
-        elif isinstance(statement, If):
-            inner, statement = statement.body, If(statement.conditions, ())
-        for node in scalars([statement]):
-            if isinstance(node, Name | Load):
-                yield (node.name if isinstance(node, Name) else node.array), here
-        if isinstance(statement, Set):
-            yield (statement.target.name if isinstance(statement.target, Name) else statement.target.array), here
-        for form in forms([statement]):
-            for atom in form.atoms():
-                yield str(atom).partition(".")[0], here
-        yield from _mentions(inner, here)
+def _mentioned(body: Sequence[Statement]) -> set[str]:
+    """The names of scalars and arrays that statements mention."""
+    entries = [node for node in scalars(body) if isinstance(node, Name | Load)]
+    entries += [statement.target for statement in statements(body) if isinstance(statement, Set)]
+    names = {entry.name if isinstance(entry, Name) else entry.array for entry in entries}
+    return names | {str(atom).partition(".")[0] for form in forms(body) for atom in form.atoms()}
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
@@ -332,8 +307,8 @@ def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
     for statement in loop.body:
         if not isinstance(statement, Set) or not isinstance(statement.target, Name):
             return []
-        if statement.target.name not in inside:
-            sums[statement.target.name] = None
+        if statement.name not in inside:
+            sums[statement.name] = None
             if statement.reduction != "sum":
                 return []
     return [] if any(isinstance(node, Name) and node.name in sums for node in scalars(loop.body)) else list(sums)

@@ -28,14 +28,13 @@ from sympy_tensordiff.integer.products import slope
 class StepText:
     """The function of a step.
 
-    Its text, the names that are passed to it, and the entries of the arrays it works in, by their names; the exponents
-    of its powers; whether it returns a code.
+    Its text, the names that are passed to it, the entries of the arrays it works in, by their names, and whether it
+    returns a code.
     """
 
     text: str
     passed: list[str]
     work: dict[str, str] = field(default_factory=dict)
-    powers: frozenset[int] = frozenset()
     has_code: bool = False
 
 
@@ -102,9 +101,7 @@ class StepPrinter:
             if alloc.name not in printer.stack:
                 sizes = [printer.integer_text(ends) for ends in alloc.shape]
                 work[local(alloc.name)] = "*".join(f"greatest(0, {size})" for size in sizes)
-        found = self.function(step, printer.lines, local, work)
-        found.powers = frozenset(printer.powers)
-        return found
+        return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str] | None = None) -> StepText:
         """The function with these lines."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.base import signed_text
-from sympy_tensordiff.codegen.emit.driver import call_text, passed_names
+from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
@@ -74,7 +74,7 @@ class _Printer:
         """The function that copies an operand and calls the one of a task for all of them."""
         right = self.names(self.tiles.right.array)
         text = Block()
-        lines = text.child(f"def {function_name(self.step)}{call_text(self.step, self.names)}:")
+        lines = text.child(head_text(self.step, passed_names(self.step, self.names)))
         target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in self.step.views)
         lines.line(f'"""Add {left}*{other} to {target}."""')
         counts = "prange" if self.is_parallel else "range"
@@ -233,8 +233,6 @@ BYTES = 64
 """Lanes come in multiples of so many bytes: no vector is longer."""
 
 NAMES = ("add_tile", "compiled_tile", "tile_in_registers", "binding", "ir", "cgutils", "intrinsic", "overload", "types")
-
-MARK = r"\badd_tile\("
 
 TILE = '''\
 def add_tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):

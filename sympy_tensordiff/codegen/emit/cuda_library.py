@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.driver import Functions, passed_names, shape_text
-from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers
+from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
 from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, uses
@@ -40,20 +40,19 @@ def of_library(stream):
 OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
-def library_pieces(functions: Functions, steps: Sequence[Product | Apply]) -> list[str]:
+def library_pieces(functions: Functions) -> list[str]:
     """The functions of library calls, which are those of NumPy under CuPy's name."""
     texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
-    pieces = [*library_helpers(steps, texts), *texts]
+    pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
 
-def library_lines(step: Product | Apply, functions: Functions, names: Names, shapes: Shapes) -> list[str]:
-    """The lines of the driver that make a library call on its stream."""
+def shaped_arrays(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+    """What a library call is passed."""
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
-    shown = [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
     assert list(map(names, arrays)) == passed_names(step, names)
-    return ["with of_library(stream):", f"{INDENT}library_{functions(step)}({', '.join(shown)})"]
+    return [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
 
 
 def has_cupy() -> bool:

@@ -43,10 +43,12 @@ class CudaPrinter(NestPrinter):
     functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil", "real": "real"}
 
     def __init__(self, names: Names, step: Kernel | Fused, shapes: Shapes, chosen: Collection[int] | None) -> None:
-        super().__init__(names.copy(), kernels_of(step)[0], frozenset())
+        super().__init__(names.copy(), frozenset())
         self.shapes = shapes
         self.axes = common_axes(step)
-        self.box = self.kernel.box(shapes)[: len(self.axes)]
+        self.box = kernels_of(step)[0].box(shapes)[: len(self.axes)]
+        self.is_met = isinstance(step, Scatter) and not step.exclusive
+        """Whether several threads add to one entry."""
         self.own = list(dict.fromkeys(name for kernel in kernels_of(step) for name in own_names(kernel)))
         self.chosen = chosen
         """The numbers of the ``constants`` that are passed to the function; None for all of them."""
@@ -182,8 +184,7 @@ class CudaPrinter(NestPrinter):
 
     def set_text(self, statement: Set) -> str:
         target = statement.target
-        is_met = isinstance(self.kernel, Scatter) and not self.kernel.exclusive
-        if isinstance(target, Name) or not is_met:
+        if isinstance(target, Name) or not self.is_met:
             return super().set_text(statement)
         assert not isinstance(statement.value, Ends)
         place = self.place(target.array, target.index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.ir.walk import (
     filled_arrays,
     function_name,
     loops,
-    operations,
     uses,
 )
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -52,26 +51,27 @@ def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> 
     return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
 
 
-def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = (), values: frozenset[str] = frozenset()) -> str:
-    """The arguments of a kernel's function; of the arrays ``values``, of rank 0, their entry is passed."""
-    entries = {names(array): f"{names(array)}[()]" for array in values}
-    return f"({', '.join(entries.get(name, name) for name in passed_names(kernel, names, extents))})"
+def head_text(kernel: Step, passed: Iterable[str]) -> str:
+    """The first line of a kernel's function."""
+    return f"def {function_name(kernel)}({', '.join(passed)}):"
 
 
 class Functions:
     """The functions of the kernels, of those that differ in nothing but names the first only."""
 
     def __init__(self, names: Names) -> None:
-        self._own = names.texts
+        self._all = names
+        self._passed: dict[str, list[str]] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._inlined: frozenset[str] = frozenset()
 
-    def add(self, kernel: Step, text: str, decorator: str = "") -> None:
-        """The function of a kernel as text, whose head has the parameters in the order in which they are passed."""
+    def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
+        """The function of a kernel as text, and what it is ``passed`` where that is not just what has these names."""
         own = function_name(kernel)
-        name = self._known.setdefault(pattern(decorator + text, self._own), own)
+        self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
+        name = self._known.setdefault(pattern(decorator + text, self._all.texts), own)
         self._names[own] = name
         if name == own:
             self._texts[own] = decorator, text
@@ -97,17 +97,25 @@ class Functions:
         self._inlined = frozenset(chosen)
 
     def body(self, kernel: Step) -> list[str]:
-        """The lines of a function that the driver holds, its docstring as comments; none where it is called."""
+        """The lines of a function that the driver holds, its docstring as comments; none where it is called.
+
+        Entries of arrays that it would be passed, by the names of these, have names of their own.
+        """
         name = function_name(kernel)
         if name not in self._inlined:
             return []
         _, comment, body = self._texts[name][1].split('"""', 2)
         comments = [f"# {line.strip()}" for line in comment.splitlines() if line.strip()]
-        return comments + [line.removeprefix(INDENT) for line in body.splitlines() if line.strip()]
+        arrays = sorted(text.removesuffix("[()]") for text in self._passed[name] if text.endswith("[()]"))
+        entries = {array: self._all.fresh(f"{array}_entry") for array in arrays}
+        lines = [*comments, *(line.removeprefix(INDENT) for line in body.splitlines() if line.strip())]
+        lines = [WORD.sub(lambda match: entries.get(match[0], match[0]), line) for line in lines]
+        return [*(f"{entry} = {array}[()]" for array, entry in entries.items()), *lines]
 
     def __call__(self, kernel: Step) -> str:
-        """The name of the function that runs a kernel."""
-        return self._names[function_name(kernel)]
+        """The call that runs a kernel."""
+        own = function_name(kernel)
+        return f"{self._names[own]}({', '.join(self._passed[own])})"
 
 
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -186,13 +194,6 @@ def labels(program: Program, names: Names) -> str:
     return "\n".join(lines)
 
 
-def helpers(program: Program, functions: Mapping[str, str], texts: Mapping[str, str], decorator: str) -> list[str]:
-    """The helper functions that the program needs, in a stable order, decorated."""
-    used = [f for f in operations(program) if isinstance(f, str)]
-    wanted = sorted({functions[f] for f in used if functions.get(f) in texts})
-    return [decorator + texts[name].strip("\n") for name in wanted]
-
-
 def size_lines(program: Program, names: Names) -> list[str]:
     """Lines of the driver that read the sizes off the shapes and compute the others."""
     lines = []
@@ -204,10 +205,7 @@ def size_lines(program: Program, names: Names) -> list[str]:
         value = quotient_by((Affine.variable(axis) - rest) * sign, coefficient * sign)
         lines.append(f"{names(solved.name)} = {FormPrinter(names, {axis: axis}).form(value)}")
     for size in program.sizes:
-        function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
-        texts = [printer.form(form) for form in forms]
-        text = texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
-        lines.append(f"{names(size.name)} = {text}")
+        lines.append(f"{names(size.name)} = {printer.extreme('max' if size.lows else 'min', size.lows or size.highs)}")
     return lines
 
 
@@ -220,10 +218,10 @@ def shape_text(shape: tuple[Affine, ...], printer: FormPrinter) -> str:
 class Temporaries:
     """The shapes of the temporaries; one whose range may be empty has no negative extent."""
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, printer: FormPrinter) -> None:
         self._prover = Prover(program)
         self._arrays = {a.name: a for a in program.temporaries}
-        self._printer = FormPrinter(names)
+        self._printer = printer
 
     def get(self, name: str) -> Array | None:
         """The temporary of this name."""
@@ -243,8 +241,13 @@ class Temporaries:
         return "*".join(self._extents(array, UNARY)) or "1"
 
     def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
-        form = self._printer.form
-        return [form(f, level) if self.is_positive(f) else f"max(0, {form(f)})" for f in array.shape]
+        form, integers = self._printer.form, self._printer.integers
+        return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
+
+    def some(self, extents: Iterable[Affine]) -> str:
+        """The condition that none of these is 0; empty where that is so in every call."""
+        texts = [f"{self._printer.form(form)} > 0" for form in extents if not self.is_positive(form)]
+        return self._printer.conjunction.join(texts)
 
     def is_positive(self, form: Affine) -> bool:
         """Whether a form is positive in every call."""
@@ -256,18 +259,15 @@ def host_driver(
     names: Names,
     functions: Functions,
     around: str = "",
-    extents: Mapping[str, Sequence[Affine]] | None = None,
-    values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
     """The function ``run``, or with another name, for kernels that work in the memory of the host.
 
-    ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
-    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
-    in ``scratch``, which it does not make, it is passed them, too.
+    ``around`` is a ``with`` line for the calls. With temporaries in ``scratch``, which it does not make, it is passed
+    them, too.
     """
-    temporaries = Temporaries(program, names)
+    temporaries = Temporaries(program, FormPrinter(names))
     block = Block()
     passed = [*run_parameters(program), *(array.name for array in scratch)]
     inner = block.child(f"def {name}({', '.join(map(names, passed))}):")
@@ -287,34 +287,16 @@ def host_driver(
                 inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        if isinstance(kernel, Scatter) and kernel.exclusive:
-            uncertain = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
-            if uncertain:
-                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
-        sizes = extents.get(function_name(kernel), ()) if extents else ()
-        body = functions.body(kernel)
-        if body:
-            takes_type |= _place_body(place, body, kernel, names, values(kernel))
-        else:
-            place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
+        if isinstance(kernel, Scatter) and kernel.exclusive and (some := temporaries.some(kernel.extents)):
+            place = inner.child(f"if {some}:")
+        lines = functions.body(kernel)
+        takes_type |= any(line.startswith("real = ") for line in lines)
+        for line in lines or [functions(kernel)]:
+            if not line.startswith("real = "):
+                place.line(line)
     if takes_type:
         types.line("real = np.float64" if name == "tables" else f"real = {dtype}.type")
     return "\n".join(block.render())
-
-
-def _place_body(place: Block, body: Sequence[str], kernel: Step, names: Names, values: frozenset[str]) -> bool:
-    """Append the body of a kernel's function to a block; whether it takes the type of the results by its name.
-
-    The function would be passed the entries of the arrays ``values``, by the names of these.
-    """
-    read = [names(array) for array in sorted(values.intersection(uses(kernel).arrays))]
-    entries = {array: names.fresh(f"{array}_entry") for array in read}
-    for array, entry in entries.items():
-        place.line(f"{entry} = {array}[()]")
-    lines = [line for line in body if not line.startswith("real = ")]
-    for line in lines:
-        place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
-    return len(lines) < len(body)
 
 
 def used_arguments(program: Program) -> list[str]:
@@ -329,17 +311,16 @@ def used_arguments(program: Program) -> list[str]:
 # New pages of memory cost more than what is computed in them, so a callable keeps the arrays for its next call.
 
 
-def scratch_arrays(program: Program, names: Names) -> list[Array]:
+def scratch_arrays(program: Program) -> list[Array]:
     """The temporaries that `run_in` is given, in the order in which they are filled."""
-    temporaries = Temporaries(program, names)
+    known = {array.name: array for array in program.temporaries}
     steps = [step for step in program.kernels if not isinstance(step, Scatter)]
-    found = [temporaries.get(name) for step in steps for name in filled_arrays(step)]
-    return [array for array in found if array is not None]
+    return [known[name] for step in steps for name in filled_arrays(step) if name in known]
 
 
 def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
     """The function that makes the temporaries, without decorator."""
-    temporaries = Temporaries(program, names)
+    temporaries = Temporaries(program, FormPrinter(names))
     dtype = f"{names(program.outputs[0].name)}.dtype"
     made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
     lines = [

@@ -15,10 +15,11 @@ whatever the loops around them are compiled with.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.schedule.angles import WIDEST
 
 
@@ -239,26 +240,18 @@ def _near(a: Precision, quarters: int) -> str:
     return {value}"""
 
 
-def _sin_near(a: Precision) -> str:
-    return _near(a, 0)
-
-
-def _cos_near(a: Precision) -> str:
-    return _near(a, 1)
-
-
-FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str], tuple[str, ...]]] = {
-    "exp": ("exp(x)", _exp, ()),
-    "expm1": ("exp(x) - 1", _expm1, ()),
-    "log": ("log(x)", _log, ()),
-    "log1p": ("log(1 + x)", _log1p, ()),
-    "tanh": ("tanh(x)", _tanh, ("exp",)),
-    "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid, ("exp",)),
-    "softplus": ("log(1 + exp(x)), without overflow", _softplus, ("exp", "log1p")),
-    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", _sin_near, ()),
-    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", _cos_near, ()),
+FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
+    "exp": ("exp(x)", _exp),
+    "expm1": ("exp(x) - 1", _expm1),
+    "log": ("log(x)", _log),
+    "log1p": ("log(1 + x)", _log1p),
+    "tanh": ("tanh(x)", _tanh),
+    "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
+    "softplus": ("log(1 + exp(x)), without overflow", _softplus),
+    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", partial(_near, quarters=0)),
+    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", partial(_near, quarters=1)),
 }
-"""What each function computes, its text, and the functions of this table that it calls."""
+"""What each function computes, and its text, behind those of the functions that it calls."""
 
 _ELEMENTARY = """
 def bits(x, kind):
@@ -294,24 +287,18 @@ ELEMENTARY_NAMES |= {"elementary", "overload", "types", "bits", "type_of_bits", 
 """The names of a module that the texts take."""
 
 
-def elementary_functions(texts: Iterable[str]) -> list[str]:
+def elementary_functions(texts: Collection[str]) -> list[str]:
     """The texts of the functions that ``texts`` call, and of what these call, in a stable order."""
-    wanted: set[str] = set()
-    waiting = [name for text in texts for name in re.findall(r"(?<![\w.])\w+(?=\()", text) if name in FUNCTIONS]
-    while waiting:
-        name = waiting.pop()
-        wanted.add(name)
-        waiting += FUNCTIONS[name][2]
-    if not wanted:
+    found = called_by(texts, {name: body(DOUBLE) for name, (_, body) in FUNCTIONS.items()})
+    if not found:
         return []
-    made_of = [_text(name, precision) for name in FUNCTIONS if name in wanted for precision in (SINGLE, DOUBLE)]
-    made = [f"{name} = elementary({name}_single, {name}_double)" for name in FUNCTIONS if name in wanted]
-    return [*made_of, _ELEMENTARY.strip("\n"), "\n".join(made)]
+    both = [_text(name, precision) for name in found for precision in (SINGLE, DOUBLE)]
+    return [*both, _ELEMENTARY.strip("\n"), "\n".join(f"{n} = elementary({n}_single, {n}_double)" for n in found)]
 
 
 def _text(name: str, precision: Precision) -> str:
     """One function for one precision."""
-    what, body, _ = FUNCTIONS[name]
+    what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}
     types = "".join(f"    {name} = np.{kind}{precision.bits}\n" for name, kind in kinds.items() if f"{name}(" in lines)

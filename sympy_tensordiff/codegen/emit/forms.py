@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sympy_tensordiff.codegen.ir.scalars import Bound, External, MaskedEntry
 from sympy_tensordiff.errors import VerificationError
@@ -89,6 +89,8 @@ class Names:
 class FormPrinter:
     """Integer forms and conditions as Python text."""
 
+    conjunction: ClassVar[str] = " and "
+
     def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
         self.names = names
         self.replace = dict(replace or {})
@@ -106,7 +108,7 @@ class FormPrinter:
         """The text of an entry of an array of integers, with its test."""
         if not isinstance(entry, MaskedEntry):
             return self.data(entry)
-        return f"({self.data(entry)} if {' and '.join(map(self.condition, entry.inside))} else 0)"
+        return f"({self.data(entry)} if {self.conditions(entry.inside)} else 0)"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
@@ -152,7 +154,11 @@ class FormPrinter:
         """The maximum or minimum of two integers, or the absolute value of one."""
         if extremum.function == "abs":
             return f"abs({self.form(extremum.one)})"
-        return f"{extremum.function}({self.form(extremum.one)}, {self.form(extremum.other)})"
+        return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
+
+    def integers(self, function: str, texts: Sequence[str]) -> str:
+        """The greatest ("max") or the least ("min") of integers."""
+        return f"{function}({', '.join(texts)})"
 
     def lower(self, bounds: Iterable[Bound]) -> str:
         """The first value of a loop: the greatest of the lower bounds."""
@@ -162,14 +168,18 @@ class FormPrinter:
         """One more than the last value of a loop: the least of the upper bounds, plus one."""
         return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
 
-    def extreme(self, function: str, forms: list[Affine]) -> str:
+    def extreme(self, function: str, forms: Iterable[Affine]) -> str:
         """The text of the greatest ("max") or least ("min") of several forms, constants folded."""
         forms = list(dict.fromkeys(forms))
         constants = [f.constant for f in forms if f.is_constant]
         texts = [self.form(f) for f in forms if not f.is_constant]
         if constants:
             texts.insert(0, str(max(constants) if function == "max" else min(constants)))
-        return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
+        return texts[0] if len(texts) == 1 else self.integers(function, texts)
+
+    def conditions(self, rows: Iterable[Row]) -> str:
+        """Conditions all of which hold."""
+        return self.conjunction.join(map(self.condition, rows))
 
     def condition(self, row: Row) -> str:
         """A condition as a comparison."""

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
+
+
+def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str, str]:
+    """Those of the functions that texts call, or that these call: each stands in a table before those that call it.
+
+    >>> called_by(["f(x)"], {"g": "def g(x): return x", "f": "def f(x): return g(x)", "h": "def h(x): return f(x)"})
+    {'g': 'def g(x): return x', 'f': 'def f(x): return g(x)'}
+    """
+    found: dict[str, str] = {}
+    for name, text in reversed(list(functions.items())):
+        if any(re.search(rf"(?<![\w.]){name}\(", other) for other in (*texts, *found.values())):
+            found[name] = text.strip("\n")
+    return dict(reversed(found.items()))
+
+
 NUMPY_HELPERS: dict[str, str] = {
+    "called": '''
+def called(function, condition, *values):
+    """A function of values where a condition holds, and 0 elsewhere."""
+    condition, *values = np.broadcast_arrays(condition, *values)
+    result = np.zeros(condition.shape)
+    if condition.any():
+        result[condition] = function(*[value[condition] for value in values])
+    return result
+''',
     "erf": '''
 def erf(x):
     """The error function, entry by entry."""
@@ -27,6 +53,11 @@ def gamma(x):
 
     return np.vectorize(one, otypes=[float])(x)
 ''',
+    "inside": '''
+def inside(x, condition, *index):
+    """The entries of x at an index where a condition holds, and 0 elsewhere."""
+    return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
+''',
     "lgamma": '''
 def lgamma(x):
     """The logarithm of the absolute value of the gamma function, entry by entry."""
@@ -38,6 +69,36 @@ def lgamma(x):
             return math.inf
 
     return np.vectorize(one, otypes=[float])(x)
+''',
+    "nearest": '''
+def nearest(x, *index):
+    """The entries of x, which may have none, that are nearest to an index; then 0."""
+    if not x.size:
+        return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
+    return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
+''',
+    "padded": '''
+def padded(x, widths):
+    """x with so many zeros before it and behind it along each axis."""
+    result = np.zeros([low + n + high for n, (low, high) in zip(x.shape, widths)], x.dtype)
+    result[tuple([slice(low, low + n) for n, (low, _) in zip(x.shape, widths)])] = x
+    return result
+''',
+    "power": '''
+def power(x, n):
+    """x**n for a positive integer n by multiplication, which is faster than np.power."""
+    result = x
+    for bit in bin(n)[3:]:
+        result = result*result*x if bit == "1" else result*result
+    return result
+''',
+    "running": '''
+def running(function, values, start):
+    """What a function makes of none, the first, the first two, ... of the values along the first axis."""
+    result = np.empty((len(values) + 1, *values.shape[1:]), values.dtype)
+    result[0] = start
+    function.accumulate(values, out=result[1:])
+    return result
 ''',
     "sigmoid": '''
 def sigmoid(x):
@@ -57,54 +118,20 @@ def view(x, start, lengths, *steps, write=False):
     first = x[tuple([slice(s, None) for s in start])]
     return np.lib.stride_tricks.as_strided(first, lengths, strides, writeable=write)
 ''',
-    "inside": '''
-def inside(x, condition, *index):
-    """The entries of x at an index where a condition holds, and 0 elsewhere."""
-    return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
-''',
-    "nearest": '''
-def nearest(x, *index):
-    """The entries of x, which may have none, that are nearest to an index; then 0."""
-    if not x.size:
-        return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
-    return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
-''',
-    "called": '''
-def called(function, condition, *values):
-    """A function of values where a condition holds, and 0 elsewhere."""
-    condition, *values = np.broadcast_arrays(condition, *values)
-    result = np.zeros(condition.shape)
-    if condition.any():
-        result[condition] = function(*[value[condition] for value in values])
-    return result
-''',
-    "padded": '''
-def padded(x, widths):
-    """x with so many zeros before it and behind it along each axis."""
-    result = np.zeros([low + n + high for n, (low, high) in zip(x.shape, widths)], x.dtype)
-    result[tuple([slice(low, low + n) for n, (low, _) in zip(x.shape, widths)])] = x
-    return result
-''',
-    "running": '''
-def running(function, values, start):
-    """What a function makes of none, the first, the first two, ... of the values along the first axis."""
-    result = np.empty((len(values) + 1, *values.shape[1:]), values.dtype)
-    result[0] = start
-    function.accumulate(values, out=result[1:])
-    return result
-''',
-    "power": '''
-def power(x, n):
-    """x**n for a positive integer n by multiplication, which is faster than np.power."""
-    result = x
-    for bit in bin(n)[3:]:
-        result = result*result*x if bit == "1" else result*result
-    return result
-''',
 }
 """For NumPy."""
 
 SCALAR_HELPERS: dict[str, str] = {
+    "cbrt": '''
+def cbrt(x):
+    """The real cube root."""
+    return math.copysign(abs(x)**(1/3), x)
+''',
+    "heaviside": '''
+def heaviside(x, at_zero):
+    """0 or 1, at_zero at 0; nan where x is nan."""
+    return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
+''',
     "maximum": '''
 def maximum(x, y):
     """The greater one; nan where one of them is nan."""
@@ -120,24 +147,24 @@ def sign(x):
     """-1, 0 or 1; nan where x is nan."""
     return x if x != x else 1 if x > 0 else -1 if x < 0 else 0
 ''',
-    "heaviside": '''
-def heaviside(x, at_zero):
-    """0 or 1, at_zero at 0; nan where x is nan."""
-    return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
-''',
-    "cbrt": '''
-def cbrt(x):
-    """The real cube root."""
-    return math.copysign(abs(x)**(1/3), x)
-''',
 }
 """For the backends that compile scalar Python."""
 
 TYPED_HELPERS: dict[str, str] = {
-    "sign": '''
-def sign(x, real):
-    """-1, 0 or 1; nan where x is nan."""
-    return x if x != x else real(1 if x > 0 else -1 if x < 0 else 0)
+    "cbrt": '''
+def cbrt(x, real):
+    """The real cube root."""
+    return math.copysign(abs(x)**real(1/3), x)
+''',
+    "ceil": '''
+def ceil(x, real):
+    """The least integer not below x; what is too large for an integer type is one already."""
+    return real(math.ceil(x)) if abs(x) < real(4503599627370496) else x
+''',
+    "floor": '''
+def floor(x, real):
+    """The greatest integer not above x; what is too large for an integer type is one already."""
+    return real(math.floor(x)) if abs(x) < real(4503599627370496) else x
 ''',
     "heaviside": '''
 def heaviside(x, at_zero, real):
@@ -150,28 +177,18 @@ def sigmoid(x, real):
     small = math.exp(-abs(x))
     return (small if x < 0 else real(1))/(real(1) + small)
 ''',
+    "sign": '''
+def sign(x, real):
+    """-1, 0 or 1; nan where x is nan."""
+    return x if x != x else real(1 if x > 0 else -1 if x < 0 else 0)
+''',
     "softplus": '''
 def softplus(x, real):
     """log(1 + exp(x)) without overflow."""
     return (real(0) if x < 0 else x) + math.log1p(math.exp(-abs(x)))
 ''',
-    "cbrt": '''
-def cbrt(x, real):
-    """The real cube root."""
-    return math.copysign(abs(x)**real(1/3), x)
-''',
-    "floor": '''
-def floor(x, real):
-    """The greatest integer not above x; what is too large for an integer type is one already."""
-    return real(math.floor(x)) if abs(x) < real(4503599627370496) else x
-''',
-    "ceil": '''
-def ceil(x, real):
-    """The least integer not below x; what is too large for an integer type is one already."""
-    return real(math.ceil(x)) if abs(x) < real(4503599627370496) else x
-''',
 }
 """For CUDA: helpers that are passed the type of their results, so that none is wider."""
 
-CUDA_HELPERS: dict[str, str] = SCALAR_HELPERS | TYPED_HELPERS
+CUDA_HELPERS: dict[str, str] = dict(sorted((SCALAR_HELPERS | TYPED_HELPERS).items()))
 """For CUDA, where rounding is done by `math`, whose results are integers."""

@@ -7,25 +7,22 @@ are written here are dense, so that their reshaped forms are the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import signed_text
-from sympy_tensordiff.codegen.emit.driver import call_text
+from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, Names
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     CofactorTangent,
     Contraction,
-    Kernel,
     Operand,
     Product,
     Program,
     Solve,
-    Step,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.walk import function_name
 
 Groups = Sequence[Sequence[int]]
 
@@ -207,19 +204,7 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
         lines = printer.cofactor_tangent(step)
     if step.factor != 1:
         lines.append(f"{names(step.array)} *= {signed_text(step.factor)}")
-    head = f"def {function_name(step)}{call_text(step, names)}:"
-    return "\n".join([head, *(INDENT + line for line in lines)])
-
-
-def library_helpers(steps: Iterable[Step], texts: Sequence[str]) -> list[str]:
-    """The helper functions that the texts call, in a stable order."""
-    if all(isinstance(step, Kernel) for step in steps):
-        return []
-    found: list[str] = []
-    for name, text in reversed(LIBRARY_HELPERS.items()):  # a helper stands before those that call it
-        if any(f" {name}(" in t for t in (*texts, *found)):
-            found.insert(0, text.strip("\n"))
-    return found
+    return "\n".join([head_text(step, passed_names(step, names)), *(INDENT + line for line in lines)])
 
 
 class _Printer:

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy_tensordiff.codegen.emit.base import signed_text
-from sympy_tensordiff.codegen.emit.driver import call_text
+from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
 from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
-from sympy_tensordiff.codegen.ir.walk import function_name
 from sympy_tensordiff.integer.affine import Affine
 
 Labels = Sequence[int]
@@ -154,7 +153,7 @@ class _Printer:
         self.extents = extents(step, shapes)
         self.is_parallel = is_parallel
         self.text = Block()
-        self.lines = self.text.child(f"def {function_name(step)}{call_text(step, names)}:")
+        self.lines = self.text.child(head_text(step, passed_names(step, names)))
         self.target = names(step.array)
         self.lengths = lengths(step, names)
 

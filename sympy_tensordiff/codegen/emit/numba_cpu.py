@@ -6,18 +6,16 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
-from sympy_tensordiff.codegen.emit.correlations import MARK, TILE, correlation_texts, part_name
 from sympy_tensordiff.codegen.emit.correlations import NAMES as TILE_NAMES
+from sympy_tensordiff.codegen.emit.correlations import TILE, correlation_texts, part_name
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
-    call_text,
+    head_text,
     header,
-    helpers,
     host_driver,
     imports,
     labels,
@@ -31,8 +29,8 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS, called_by
+from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
@@ -64,8 +62,8 @@ class NumbaPrinter(NestPrinter):
         "real": "real", "double": "np.float64",
     }  # fmt: skip
 
-    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
-        super().__init__(names, kernel, bare)
+    def __init__(self, names: Names, bare: frozenset[str]) -> None:
+        super().__init__(names, bare)
         self.loop_depth = 0
         self.counted: set[str] = set()
         """The names of integers that LLVM sees to have no sign."""
@@ -137,9 +135,8 @@ class NumbaPrinter(NestPrinter):
 
 def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:
     """The function of a step, or the one that computes a block of it, without decorator."""
-    first = step.kernels[0] if isinstance(step, Fused) else step
-    printer = NumbaPrinter(names, first, nest.bare)
-    printer.line(0, head_text(step, names, block or ()))
+    printer = NumbaPrinter(names, nest.bare)
+    printer.line(0, _head_text(step, names, block or ()))
     if isinstance(step, Fused):
         entries = [f"{INDENT}{_entry_text(step, kernel, names)}" for kernel in step.kernels]
         printer.lines += [f'{INDENT}"""Fill, for one {names(step.axis)} after the other:', "", *entries, f'{INDENT}"""']
@@ -187,12 +184,10 @@ def block_ends(names: Names) -> tuple[str, str]:
     return names.fresh("start"), names.fresh("stop")
 
 
-def head_text(step: Step, names: Names, block: Sequence[str] = ()) -> str:
+def _head_text(step: Step, names: Names, block: Sequence[str]) -> str:
     """The first line of the function of a step, or of the one that computes a block of it."""
-    passed = call_text(step, names)
-    if not block:
-        return f"def {function_name(step)}{passed}:"
-    return f"def {block_name(step)}{passed[:-1]}, {', '.join(block)}):"
+    passed = passed_names(step, names)
+    return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
 
 def blocks_text(step: Step, names: Names, prover: Prover) -> str:
@@ -210,7 +205,7 @@ def blocks_text(step: Step, names: Names, prover: Prover) -> str:
         ends = f"{turn}*{STRIP}, min({turn}*{STRIP} + {STRIP}, {extent})"
     passed = ", ".join(f"{parts[name]}[{block}]" if name in parts else name for name in passed_names(step, names))
     lines = [
-        head_text(step, names),
+        head_text(step, passed_names(step, names)),
         f'{INDENT}"""Fill {" and ".join(map(names, filled_arrays(step)))} block by block, on all cores."""',
         f"{INDENT}{extent} = {length}",
         *(f"{INDENT}{part} = np.empty(({count}, *{name}.shape), {name}.dtype)" for name, part in parts.items()),
@@ -267,13 +262,12 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
-    def values(step: Step) -> frozenset[str]:
-        """The arrays of rank 0 of which a step is passed the entry: in a ``prange``, Numba takes no other."""
-        return made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset()
-
     for step in program.kernels:
         is_block = function_name(step) in parallel
-        bare = scalar_arrays(program.arguments) | values(step)
+        # Of arrays of rank 0, a step is passed the entry: in a ``prange``, Numba takes no other.
+        own = made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset[str]()
+        entries = {names(array): f"{names(array)}[()]" for array in own}
+        bare = scalar_arrays(program.arguments) | own
         if isinstance(step, Kernel | Fused):
             local = names.copy()
             place = Site(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
@@ -291,36 +285,29 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         if is_block and isinstance(step, Kernel | Fused):
             text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
             decorator = ""
-        functions.add(step, text, decorator)
+        passed = [entries.get(name, name) for name in passed_names(step, names)]
+        functions.add(step, text, decorator, passed)
     if decorators.is_whole:
         # Strips are slower within the driver: the row fir took 1.08 times as long.
         strips = [step for step in program.kernels if isinstance(step, Kernel) and runs_in_strips(step, prover)]
         called = {function_name(step) for step in strips if not isinstance(step, Scatter)}
         functions.inline((decorators.kernel, decorators.product), INLINED, called)
-    own = (
-        (r" = plus\(", decorators.plus, PLUS),
-        (r"\bat\(", decorators.inner, AT),
-        (r" = panels\(", decorators.inner, PANELS),
-        (MARK, "", TILE),
-        (r"\bmultiply\(", "", MULTIPLY),
-    )
+    table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
+    table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
+    table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
     pieces = [ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
-    pieces += elementary_functions(functions.texts)
-    pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
-    pieces += [decorator + text for mark, decorator, text in own if any(re.search(mark, t) for t in functions.texts)]
-    if not decorators.is_whole:
-        pieces += library_helpers(program.kernels, functions.texts)
+    pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
     # What NumPy warns of is no news: compiled loops are silent about it.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    arrays = scratch_arrays(program, names) if decorators.is_whole else []
+    arrays = scratch_arrays(program) if decorators.is_whole else []
     tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
     steps = [step for step in program.kernels if step not in tables]
     pieces += functions.called_texts
     for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
         if chosen or name == "run":
             inside = replace(program, kernels=tuple(chosen))
-            pieces.append(decorators.run + host_driver(inside, names, functions, around, None, values, arrays, name))
+            pieces.append(decorators.run + host_driver(inside, names, functions, around, arrays, name))
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
         pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_lines, library_pieces, require_library
+from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_pieces, require_library, shaped_arrays
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import CudaPrinter, kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
     header,
-    helpers,
     imports,
     labels,
     module_names,
@@ -25,7 +24,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     used_arguments,
 )
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS
+from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
@@ -50,25 +49,24 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES | own)
     prover = Prover(program)
     shapes = prover.shapes
-    pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     functions = Functions(names)
     for step in program.kernels:
         if not isinstance(step, Kernel | Fused):
             assert not isinstance(step, Correlation)
             require_library(step)
             calls[step.array] = step
-    passed: dict[str, list[str]] = {}
     steps = [step for step in program.kernels if isinstance(step, Kernel | Fused)]
     for step, printed in kernel_functions(steps, names, prover):
-        passed[function_name(step)] = printed.arguments
-        functions.add(step, printed.text, "@cuda.jit\n")
-    pieces += [*functions.texts, LAUNCH.strip("\n")]
+        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments)
+    table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
+    pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
     for call in calls.values():
-        library.add(call, library_text(call, program, names))
-    pieces += library_pieces(library, list(calls.values())) if calls else []
-    by_library = {array: library_lines(call, library, names, shapes) for array, call in calls.items()}
-    pieces += [compute_text(program, whole, names, functions, passed, by_library), run_text(program, names)]
+        library.add(call, library_text(call, program, names), passed=shaped_arrays(call, names, shapes))
+    pieces += library_pieces(library) if calls else []
+    inside = "with of_library(stream):"
+    by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
+    pieces += [compute_text(program, whole, names, functions, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
@@ -121,17 +119,16 @@ def compute_text(
     whole: Mapping[str, str],
     names: Names,
     functions: Functions,
-    passed: Mapping[str, Sequence[str]],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``passed`` are what their functions are passed, by the names of these; the arrays that are parts of ``whole`` ones.
-    ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
+    Some arrays are parts of ``whole`` ones. ``by_library`` has lines that fill arrays otherwise, instead of kernels
+    where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
-    temporaries = Temporaries(program, names)
     printer, shapes = FormPrinter(names), Prover(program).shapes
+    temporaries = Temporaries(program, printer)
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
     read = set(used_arguments(program))
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
@@ -143,12 +140,12 @@ def compute_text(
         if not isinstance(step, Kernel | Fused):
             lines += [*new, *by_library[step.array]]
             continue
-        box, function = kernels_of(step)[0].box(shapes)[: len(common_axes(step))], function_name(step)
-        grid = f"(*launch({shape_text(box, printer)}), stream)"
-        launch = [f"{functions(step)}[{grid}]({', '.join(passed[function])})"]
+        box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
+        function, _, rest = functions(step).partition("(")
+        launch = [f"{function}[(*launch({shape_text(box, printer)}), stream)]({rest}"]
         # A grid without blocks cannot be launched.
-        uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
-        launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
+        some = temporaries.some(box)
+        launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
         if whole.get(step.array) in by_library:
             launch, new = ["if cupy is None:", *(INDENT + line for line in (*new, *launch))], []
         elif not isinstance(step, Scatter) and step.array in by_library:

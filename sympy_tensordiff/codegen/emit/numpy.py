@@ -15,18 +15,19 @@ from sympy_tensordiff.codegen.emit.base import start_text
 from sympy_tensordiff.codegen.emit.driver import (
     WORD,
     Functions,
-    call_text,
+    head_text,
     header,
     host_driver,
     imports,
     labels,
     module_names,
+    passed_names,
     task_text,
     without_unused_real,
 )
 from sympy_tensordiff.codegen.emit.forms import Block, Names
-from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
+from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, widened
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
@@ -46,7 +47,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import dependences, function_name, scalar_arrays, uses
+from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays, uses
 from sympy_tensordiff.integer.affine import Affine, Row
 
 OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
@@ -61,8 +62,6 @@ def print_program(program: Program) -> str:
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
-    extents: dict[str, tuple[Affine, ...]] = {}
-    used: set[str] = set()
     has_blocks = False
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
@@ -71,13 +70,10 @@ def print_program(program: Program) -> str:
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         text = printer.print()
-        extents[function_name(kernel)] = printer.extents
-        functions.add(kernel, text)
-        used |= printer.values.helpers
+        functions.add(kernel, text, passed=printer.passed)
         has_blocks |= printer.narrowing.has_blocks
-    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
-    pieces += library_helpers(program.kernels, functions.texts) + functions.texts
-    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
+    pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
+    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if has_blocks:
         top.append(f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks")
@@ -94,9 +90,10 @@ class KernelPrinter:
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
-        self.extents = kernel.box(self.values.shapes)
-        """What is passed beside the arrays, where the text needs it: sizes of these forms."""
-        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.extents, strict=True)))
+        self.passed: list[str] = []
+        """What the function is passed."""
+        self.box = kernel.box(self.values.shapes)
+        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
 
     def print(self) -> str:
         """The text of the function."""
@@ -106,16 +103,12 @@ class KernelPrinter:
         inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
         self.body(self.kernel.body, Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes)))
         _, *lines = block.render()
-        self.extents += self._sizes_in(lines)
-        head = f"def {function_name(self.kernel)}{call_text(self.kernel, self.names, self.extents)}:"
-        return "\n".join(without_unused_real([head, *lines]))
-
-    def _sizes_in(self, lines: list[str]) -> tuple[Affine, ...]:
-        """The sizes in the shapes of arrays that stand in the text."""
+        # Sizes in the shapes of arrays are passed where they stand in the text.
         words = set(WORD.findall("\n".join(lines)))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
-        sizes = sorted({name for form in forms for name in form.atoms() if isinstance(name, str)})
-        return tuple(Affine.variable(name) for name in sizes if self.names(name) in words)
+        sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
+        self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
+        return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
 
     def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Print statements over the lanes of ``frame``."""
@@ -147,7 +140,7 @@ class KernelPrinter:
     def accumulator(self, statement: Set, frame: Frame) -> None:
         name, start = statement.name, start_text(reduction_of(statement))
         lanes = frame.lanes
-        varies = frozenset[Span]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
+        varies = lanes.dims_of(*map(Affine.variable, self.depends[name]))
         self.values.homes[name] = Home(lanes, varies, frame.mask)
         text = f"real({start})"
         if varies:
@@ -173,7 +166,7 @@ class KernelPrinter:
             return
         text, entries = self.values.scalar(value), self.values.indices(self.kernel.array, statement.index)
         whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
-        if frozenset[Span]().union(*map(lanes.dims_of, statement.index)) != frozenset(lanes.dims):
+        if lanes.dims_of(*statement.index) != frozenset(lanes.dims):
             entries[0] = f"np.broadcast_to({entries[0]}, {whole})"
         if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
             # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
@@ -204,7 +197,7 @@ class KernelPrinter:
         stop = self.values.extreme("min", self.narrowing.strongest(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
-        tied = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
+        tied = frame.lanes.tied(loop_rows(loop))
         self.body(loop.body, self.narrowing.to(inner._replace(context=frame.context + loop_rows(wide)), tied))
 
     def by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
@@ -216,16 +209,17 @@ class KernelPrinter:
         found = find_offsets(loop, frame.lanes)
         if found is None:
             return False
+        old, first, length = found
         span, frame = self.narrowing.span(frame, wide)
-        offset = self.names.fresh(f"{self.names(found.span.axis)}_offset")
-        step, axis = Affine.variable(offset), Affine.variable(found.span.axis)
-        known = (Row("ge", step), Row("ge", found.length - 1 - step))
-        frame = frame.child(f"for {offset} in range({found.length}):", known)
-        lanes = frame.lanes.replace(found.span, span, found.first + step)
-        context = (*frame.context, *loop_rows(loop), Row("eq", found.first + step - axis))
-        inside = (Row("ge", axis - found.span.low), Row("ge", found.span.stop - 1 - axis))
-        rows = tuple(row for row in loop_rows(loop) if frame.lanes.dims_of(row.form))
-        self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows + inside))
+        offset = self.names.fresh(f"{self.names(old.axis)}_offset")
+        step, axis = Affine.variable(offset), Affine.variable(old.axis)
+        known = (Row("ge", step), Row("ge", length - 1 - step))
+        frame = frame.child(f"for {offset} in range({length}):", known)
+        lanes = frame.lanes.replace(old, span, first + step)
+        context = (*frame.context, *loop_rows(loop), Row("eq", first + step - axis))
+        inside = (Row("ge", axis - old.low), Row("ge", old.stop - 1 - axis))
+        rows = frame.lanes.tied(loop_rows(loop)) + inside
+        self.body(loop.body, self.narrowing.to(frame._replace(lanes=lanes, context=context), rows))
         return True
 
     def over_widest(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
@@ -233,17 +227,16 @@ class KernelPrinter:
         found = widened(loop, wide, frame, self.additions)
         if found is None:
             return False
-        conditions = [self.values.condition(row) for row in found.limits]
-        conditions += [f"np.isfinite({array}).all()" for array in found.finite]
+        sum_over, lines, conditions = found
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
             self.python_loop(loop, wide, frame.child("else:"))
-        for line in found.lines:
+        for line in lines:
             inner.block.line(line)
         with self.values.inside(inner):
-            if not print_product(found.loop, inner, self.additions):
-                self.promote(found.loop, inner)
+            if not print_product(sum_over, inner, self.additions):
+                self.promote(sum_over, inner)
         return True
 
     def promote(self, loop: Loop, frame: Frame) -> bool:

@@ -46,9 +46,13 @@ class Lanes:
         atoms = self.image(form).atoms()
         return [axis for axis in self._spans if axis in atoms]
 
-    def dims_of(self, form: Affine) -> frozenset[Span]:
-        """The dimensions along which ``form`` varies."""
-        return frozenset(map(self.dim, self.axes_in(form)))
+    def dims_of(self, *forms: Affine) -> frozenset[Span]:
+        """The dimensions along which some of the forms vary."""
+        return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
+
+    def tied(self, rows: Rows) -> Rows:
+        """The rows that vary from lane to lane."""
+        return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
         """Whether ``name`` is the index of a span."""

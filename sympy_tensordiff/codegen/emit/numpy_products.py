@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditio
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_sums import COPIED, SHORT, Additions, calls_others, repeated
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_addition
+from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -42,16 +42,15 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
         add = add.body[0]
     forms = [bound.form for inner in nest for bound in bounds(inner)]
     is_tied = any(lanes.dims_of(form) or form.atoms() & {inner.variable for inner in nest} for form in forms)
-    if len(nest[-1].body) != 1 or not is_addition(add) or add.reduction != "sum" or is_tied:
-        return False
-    if not additions.counts_everywhere(add.name, frame):
+    addition = additions.only(nest[-1].body, frame)
+    if addition is None or addition.reduction != "sum" or is_tied:
         return False
     lines, spans = Block(), list[Span]()
     inner = frame._replace(block=lines)
     for own in nest:
         span, inner = additions.narrowing.span(inner, own)
         spans.append(span)
-    found = _Product(inner._replace(lanes=lanes.inside(*spans), block=Block()), add, additions).arranged()
+    found = _Product(inner._replace(lanes=lanes.inside(*spans), block=Block()), addition, additions).arranged()
     if found is None:
         return False
     wide = [operand for operand in found.operands if operand.is_wide and (operand.is_made or found.by_matrices)]
@@ -60,7 +59,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     if widest is not None and cut is not None:
         others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
         spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, 1 if widest.is_made else COPIED)
-    _Product(inner._replace(lanes=lanes.inside(*spans)), add, additions).print()
+    _Product(inner._replace(lanes=lanes.inside(*spans)), addition, additions).print()
     frame.block.slot(lines)
     return True
 
@@ -253,17 +252,12 @@ _WIDEST = 4
 """A sum with zeros runs over no more than so many times the values that count."""
 
 
-class Offsets(NamedTuple):
-    """The lane along which a loop touches ``length`` entries from ``first`` on."""
+def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
+    """Along which span each value of a loop touches few entries, from which on, and how many.
 
-    span: Span
-    first: Affine
-    length: int
-
-
-def find_offsets(loop: Loop, lanes: Lanes) -> Offsets | None:
-    """The few entries along one lane that each value of a loop touches; None where they are many, or the same."""
-    found = sort_conditions(lanes, tuple(row for row in loop_rows(loop) if lanes.dims_of(row.form)))
+    None where they are many, or the same.
+    """
+    found = sort_conditions(lanes, lanes.tied(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:
         return None
     ((axis, wanted),) = found.spans.items()
@@ -273,31 +267,24 @@ def find_offsets(loop: Loop, lanes: Lanes) -> Offsets | None:
             length = stop - first
             moves = first.coefficient(loop.variable) and loop.variable not in first.hidden()
             if moves and length.is_constant and 0 < length.constant <= SHORT:
-                return Offsets(span, first, length.constant)
+                return span, first, length.constant
     return None
 
 
-class Widened(NamedTuple):
-    """A sum over the widest range, the lines before it, and what has to hold for it to be used."""
+def widened(
+    loop: Loop, wide: Loop, frame: Frame, additions: Additions
+) -> tuple[Loop, tuple[str, ...], list[str]] | None:
+    """The sum of a loop around one addition over the widest range; None where it has to stay as it is.
 
-    loop: Loop
-    lines: tuple[str, ...]
-    finite: tuple[str, ...]
-    """Arrays that must hold no infinities."""
-    limits: tuple[Row, ...]
-
-
-def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> Widened | None:
-    """The sum of a loop around one addition over the widest range; None where it has to stay as it is."""
-    add = loop.body[0]
-    if len(loop.body) != 1 or not is_addition(add) or add.reduction != "sum" or calls_others(add.value):
-        return None
-    if not additions.counts_everywhere(add.name, frame):
+    With the lines before it, and the conditions under which it can be used.
+    """
+    add = additions.only(loop.body, frame)
+    if add is None or add.reduction != "sum" or calls_others(add.value):
         return None
     lanes, values = frame.lanes, additions.values
     span, inner = additions.narrowing.span(frame._replace(block=Block()), wide)
     inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
-    rows = tuple(row for row in loop_rows(loop) if lanes.dims_of(row.form))
+    rows = lanes.tied(loop_rows(loop))
     outside = additions.reads_outside(add.value, inner)
     is_negative, factors = factors_of(add.value)
     numbers = [f for f in factors if isinstance(f, Number)]
@@ -307,7 +294,7 @@ def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> Widen
     if not outside:
         if len({row.form.coefficient(wide.variable) > 0 for row in rows}) != 1 or data_entries(r.form for r in rows):
             return None  # between two bounds there may be few values
-        tied = frozenset[Span]().union(*(inner.lanes.dims_of(row.form) for row in rows))
+        tied = inner.lanes.dims_of(*(row.form for row in rows))
         with values.inside(inner):
             inside = [f for f in factors if values.varies(f) <= tied]
         others = [f for f in factors if f not in inside]
@@ -324,10 +311,9 @@ def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> Widen
         return None
     value = product_of([*numbers, kept, *others])
     value = Operation("neg", (value,)) if is_negative else value
-    finite = tuple(
-        values.names(f.array if isinstance(f, Load) else f.name) for f in others if isinstance(f, Load | Name)
-    )
-    return Widened(replace(wide, body=(replace(add, value=value),)), lines, finite, limits)
+    factor_names = [f.array if isinstance(f, Load) else f.name for f in others if isinstance(f, Load | Name)]
+    conditions = [*map(values.condition, limits), *(f"np.isfinite({values.names(f)}).all()" for f in factor_names)]
+    return replace(wide, body=(replace(add, value=value),)), lines, conditions
 
 
 def _padded(
@@ -369,5 +355,4 @@ def _padded(
     values.shapes[padded] = tuple(n + low + high for n, (low, high) in zip(shape, widths, strict=True))
     moved = Load(padded, tuple(form + low for form, (low, _) in zip(load.index, widths, strict=True)))
     texts = [tuple_text(map(values.form, pair)) for pair in widths]
-    values.helpers.add("padded")
     return moved, (f"{padded} = padded({array}, {tuple_text(texts)})",), tuple(limits)

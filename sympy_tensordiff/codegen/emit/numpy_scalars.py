@@ -78,7 +78,6 @@ class VectorPrinter(ScalarPrinter):
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.homes: dict[str, Home] = {}
-        self.helpers: set[str] = set()
         self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
         self._used: set[str] = set()
 
@@ -97,13 +96,12 @@ class VectorPrinter(ScalarPrinter):
 
     def varies(self, node: Scalar) -> frozenset[Span]:
         """The dimensions of the lanes along which ``node`` varies."""
-        found: set[Span] = set()
+        forms: list[Affine] = []
         for part in subexpressions(node):
-            forms = [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
+            forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
             if isinstance(part, Name) and part.name in self.homes:
-                forms = [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
-            found.update(*map(self.lanes.dims_of, forms))
-        return frozenset(found)
+                forms += [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
+        return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
@@ -130,10 +128,9 @@ class VectorPrinter(ScalarPrinter):
         return self.read(entry.tensor, entry.index)
 
     def integer(self, entry: DataEntry) -> str:
-        if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
+        if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
-        self.helpers.add("inside")
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
@@ -178,7 +175,6 @@ class VectorPrinter(ScalarPrinter):
         if self._outside(array, index):
             if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
                 return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
-            self.helpers.add("nearest")
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
@@ -211,7 +207,7 @@ class VectorPrinter(ScalarPrinter):
         steps = self._steps(index)
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
-        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        used = self.lanes.dims_of(*index)
         starts = [form.substitute({dim.axis: dim.low for dim in used}) for form in index]
         along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
         dims = [dim for found in along for dim in found]
@@ -225,7 +221,6 @@ class VectorPrinter(ScalarPrinter):
         # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
-        self.helpers.add("view")
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
 
     def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
@@ -268,7 +263,7 @@ class VectorPrinter(ScalarPrinter):
 
     def _steps(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """How each of several indices rises along each dimension; None where that is not regular."""
-        used = frozenset[Span]().union(*map(self.lanes.dims_of, index))
+        used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.walk(used):
             column = [rise(form, dim) if is_used else 0 for form in index]
@@ -288,15 +283,11 @@ class VectorPrinter(ScalarPrinter):
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         if isinstance(function, External) and self.masks:
-            self.helpers.add("called")
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
             return f"real(called({', '.join(texts)}))"
         text = super().call(function, arguments)
-        if function not in NUMPY_HELPERS:
-            return text
-        self.helpers.add(function)
-        return f"real({text})"
+        return f"real({text})" if function in NUMPY_HELPERS else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         if not self.varies(Operation("select", (condition, value, otherwise))):
@@ -321,7 +312,6 @@ class VectorPrinter(ScalarPrinter):
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
-        self.helpers.add("power")
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 

@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block
 from sympy_tensordiff.codegen.emit.numpy_lanes import Ends, Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
-from sympy_tensordiff.codegen.ir.loops import Loop, is_addition, reduction_of
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
     Bound,
@@ -58,7 +58,7 @@ class Narrowing:
         mask = self.values.names.fresh("mask")
         with self.values.inside(frame):
             tests = [f"({self.values.condition(row)})" for row in found.mask]
-            varies = frozenset[Span]().union(*(frame.lanes.dims_of(row.form) for row in found.mask))
+            varies = frame.lanes.dims_of(*(row.form for row in found.mask))
             if frame.mask is not None:
                 tests.insert(0, self.values.scalar(frame.mask, SUM))
                 varies |= self.values.varies(frame.mask)
@@ -187,6 +187,11 @@ class Additions:
         """Whether what a frame adds to an accumulator counts in all lanes."""
         return frame.mask == self.values.homes[name].mask
 
+    def only(self, body: Sequence[Statement], frame: Frame) -> Set | None:
+        """The addition that a body is, where it counts in all lanes."""
+        is_one = len(body) == 1 and is_addition(body[0]) and self.counts_everywhere(body[0].name, frame)
+        return body[0] if is_one and isinstance(body[0], Set) else None
+
     def summed(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
         """The dimensions of lanes that an accumulator does not have: they stand in front."""
         return lanes.dims[: len(lanes.dims) - len(self.values.homes[name].lanes.dims)]
@@ -242,11 +247,11 @@ class Additions:
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is taken away again, so that
         infinities and values that are not numbers stay with the entries that have them. False for any other loop.
         """
-        lanes, add = frame.lanes, loop.body[0]
-        tied = [row for row in loop_rows(loop) if lanes.dims_of(row.form)]
-        if len(loop.body) != 1 or not is_addition(add) or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
+        lanes, add = frame.lanes, self.only(loop.body, frame)
+        tied = lanes.tied(loop_rows(loop))
+        if add is None or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
             return False
-        if self.summed(add.name, lanes) or not self.counts_everywhere(add.name, frame) or calls_others(add.value):
+        if self.summed(add.name, lanes) or calls_others(add.value):
             return False
         (dim,) = lanes.dims_of(tied[0].form)
         lines = Block()
@@ -260,7 +265,6 @@ class Additions:
             text = self.values.scalar(add.value)
         is_first = tied[0].form.coefficient(loop.variable) < 0
         array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
-        self.values.helpers.add("running")
         turned = text if is_first else f"({text})[::-1]"
         inner.block.line(f"{array} = running({function}, {turned}, {start_text(reduction_of(add))})")
         tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))

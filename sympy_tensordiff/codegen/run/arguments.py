@@ -271,22 +271,16 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
     """A Python number stays one: it is weak in NumPy's promotion."""
-    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
-        return _finite_double(argument, value)
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
-        return _finite_double(argument, value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ArgumentError(f"argument {argument.label} is {value}, which no float64 can hold") from None
     array = as_array(argument, value)
     check_dtype(argument, array.dtype)
     if array.ndim:
         raise ArgumentError(f"argument {argument.label} has shape {array.shape}, a single real number is needed")
     return array
-
-
-def _finite_double(argument: Argument, value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ArgumentError(f"argument {argument.label} is {value}, which no float64 can hold") from None
 
 
 def _read_integer(argument: Argument, value: Any) -> int:

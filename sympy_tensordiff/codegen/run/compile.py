@@ -73,29 +73,16 @@ def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
     return text
 
 
-def compile_program(
-    program: Program,
-    backend: str,
-    functions: Mapping[Any, Callable[..., Any]] | None = None,
-    parallel: bool | None = None,
-    build: Builder | None = None,
-) -> CompiledFunction:
-    """The callable that computes ``program`` with ``backend`` and the user's ``functions``.
-
-    ``build`` makes the programs for calls in which an axis has no entries; without it these are refused.
-    """
-    return CompiledFunction(program, backend, functions, parallel, build)
-
-
 def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
     """The callable for sizes that leave an axis without entries."""
     program: Program = build(sizes)
-    return compile_program(program, backend, called(functions, externals(program)), parallel)
+    return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
 
 class CompiledFunction:
     """A compiled function (`lambdify` makes it): call it with arrays and numbers, in order or by their names.
 
+    ``build`` makes the programs for calls in which an axis has no entries; without it these are refused.
     ``help`` of it and `inspect.signature` show its arguments, with their shapes and types.
 
     Attributes
@@ -175,7 +162,7 @@ class CompiledFunction:
             prepared = self._checker.prepare(args)
         except EmptyAxes as empty:
             return self._at(empty.sizes)(*args, out=out)
-        self._check_suspects(prepared, args)
+        self._check_data(prepared.suspects, args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
         if self.backend == "cuda":
@@ -236,7 +223,7 @@ class CompiledFunction:
         """The results for arrays that lie on the device, there."""
         require_device()
         given = None if out is None else fit(self.program.structure, out)
-        results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_suspects)
+        results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
         return self._nest(results) if out is None else out
 
     @functools.cached_property
@@ -254,12 +241,10 @@ class CompiledFunction:
     def _nested(self, results: Sequence[Any]) -> Any:
         return self._nest([array if array.ndim else array[()] for array in results])
 
-    def _check_suspects(self, prepared: Prepared, args: Sequence[Any]) -> None:
-        if prepared.suspects:
-            self._check_data(prepared.suspects, tuple(args))
-
-    def _check_data(self, suspects: Sequence[DataCheck], args: tuple[Any, ...]) -> None:
+    def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
         """Raise `DataIndexError` where data lead a read out of its array."""
+        if not suspects:
+            return
         numbers = tuple(dict.fromkeys(check.number for check in suspects))
         search = self._searches.get(numbers)
         if search is None:
@@ -268,7 +253,7 @@ class CompiledFunction:
             # The search works with the arrays of the host.
             backend = "numba" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
-            search = self._searches[numbers] = compile_program(program, backend, functions)
+            search = self._searches[numbers] = CompiledFunction(program, backend, functions)
         if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
             pairs = zip(self.program.arguments, args, strict=True)
             args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
@@ -277,7 +262,7 @@ class CompiledFunction:
             if places[check.number] < NOWHERE:
                 self._refuse_data(check, int(places[check.number]), args)
 
-    def _refuse_data(self, check: DataCheck, place: int, args: tuple[Any, ...]) -> None:
+    def _refuse_data(self, check: DataCheck, place: int, args: Sequence[Any]) -> None:
         """Raise the error for the entry of data at a place, in reading order."""
         labels = {a.name: a.label for a in self.program.arguments}
         length = check.extent.evaluate(self._checker.known_sizes())
@@ -359,7 +344,10 @@ class CompiledFunction:
         others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
         targets = []
         for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):
-            targets.append(check_out(output.name, array, shape, prepared.dtype, others))
+            if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+                raise ArgumentTypeError(f"out for {output.name} is {type(array).__name__}, a NumPy array is needed")
+            check_out(output.name, array, shape, prepared.dtype, others)
+            targets.append(array)
             others.append((f"out for {output.name}", array))
         return targets
 
@@ -370,7 +358,7 @@ class CompiledFunction:
         return plan_text(self.program, self.backend, driver)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_program, (self.program, self.backend, self.functions, self.parallel, self._build)
+        return CompiledFunction, (self.program, self.backend, self.functions, self.parallel, self._build)
 
     def __repr__(self) -> str:
         arguments = ", ".join(a.label for a in self.program.arguments)

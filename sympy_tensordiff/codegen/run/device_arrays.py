@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,23 @@ def is_on_device(value: Any) -> bool:
     return getattr(value, "__cuda_array_interface__", None) is not None
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Where entries stand; ``strides`` in bytes, ``dtype`` None where NumPy has none (brain floats, complex ones)."""
+
+    pointer: int
+    shape: Shape
+    strides: Shape
+    dtype: np.dtype[Any] | None
+    device: int
+
+
 @dataclass(frozen=True, eq=False)
-class DeviceArray:
+class DeviceArray(Memory):
     """An array of a library, as the checks of arguments see it."""
 
-    value: Any
-    memory: Memory
     dtype: np.dtype[Any]
+    value: Any
     is_locked: bool
     stream: int | None
     """The stream that has to come by before the entries are there; None where that is settled."""
@@ -42,16 +53,8 @@ class DeviceArray:
     """What has to live as long as the memory is used."""
 
     @property
-    def shape(self) -> Shape:
-        return self.memory.shape
-
-    @property
     def ndim(self) -> int:
         return len(self.shape)
-
-    @property
-    def strides(self) -> Shape:
-        return self.memory.strides
 
     @property
     def is_dense(self) -> bool:
@@ -61,12 +64,12 @@ class DeviceArray:
 
     def overlaps(self, other: DeviceArray) -> bool:
         """Whether two dense arrays have memory in common."""
-        a, b = self.memory.pointer, other.memory.pointer
-        return a < b + _bytes(other) and b < a + _bytes(self)
+        return self.pointer < other.end and other.pointer < self.end
 
-
-def _bytes(array: DeviceArray) -> int:
-    return int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
+    @property
+    def end(self) -> int:
+        """The address behind the last of dense entries."""
+        return self.pointer + prod(self.shape) * self.dtype.itemsize
 
 
 def describe(label: str, value: Any, stream: int) -> DeviceArray:
@@ -77,7 +80,9 @@ def describe(label: str, value: Any, stream: int) -> DeviceArray:
         except (BufferError, RuntimeError) as error:
             raise ArgumentTypeError(f"{label} is not given away by its library: {error}") from error
         memory = read_capsule(capsule)
-        return DeviceArray(value, memory, _known(label, memory.dtype, value), False, None, (value, capsule))
+        if memory.dtype is None:
+            raise ArgumentTypeError(f"{label} has entries of type {value.dtype}, which kernels do not compute with")
+        return DeviceArray(**vars(memory), value=value, is_locked=False, stream=None, keep=(value, capsule))
     # The simulator has arrays of the host.
     interface = getattr(value, "__cuda_array_interface__", None) or value.__array_interface__
     if interface.get("mask") is not None:
@@ -87,13 +92,8 @@ def describe(label: str, value: Any, stream: int) -> DeviceArray:
     pointer, is_locked = interface["data"]
     strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
     memory = Memory(int(pointer), shape, tuple(strides), dtype, _device_of(value))
-    return DeviceArray(value, memory, dtype, bool(is_locked), interface.get("stream"), value)
-
-
-def _known(label: str, dtype: np.dtype[Any] | None, value: Any) -> np.dtype[Any]:
-    if dtype is None:
-        raise ArgumentTypeError(f"{label} has entries of type {value.dtype}, which kernels do not compute with")
-    return dtype
+    stream_before = interface.get("stream")
+    return DeviceArray(**vars(memory), value=value, is_locked=bool(is_locked), stream=stream_before, keep=value)
 
 
 def _device_of(value: Any) -> int:
@@ -140,6 +140,13 @@ def stream_handle(stream: Any) -> int:
     )
 
 
+def recorded(cuda: Any, queue: Any) -> Any:
+    """An event behind all that a stream of Numba has to do so far."""
+    event = cuda.event(timing=False)
+    event.record(queue)
+    return event
+
+
 # ---------------------------------------------------------------------------- libraries
 
 
@@ -174,14 +181,12 @@ class JaxArrays(NumbaArrays):
 
     def given(self, array: Any, stream: Any) -> Any:
         def wait(theirs: int | None) -> None:
-            event = self.cuda.event(timing=False)
-            event.record(stream)
+            event = recorded(self.cuda, stream)
             # Without a stream of theirs, nobody but the host can wait.
             event.synchronize() if theirs is None else event.wait(self.cuda.external_stream(theirs))
 
-        memory = describe("the result", array, 0).memory
         jax = importlib.import_module("jax.dlpack")
-        return jax.from_dlpack(Exported(memory, array, wait))
+        return jax.from_dlpack(Exported(describe("the result", array, 0), array, wait))
 
 
 class CupyArrays(NumbaArrays):
@@ -245,7 +250,7 @@ class _Interface:
         self.__cuda_array_interface__ = {
             "shape": array.shape or (1,),
             "typestr": array.dtype.str,
-            "data": (array.memory.pointer, False),
+            "data": (array.pointer, False),
             "strides": None,
             "version": 2,
         }
@@ -299,17 +304,6 @@ _address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 def _tensor(capsule: Any) -> _Tensor:
     return ctypes.cast(_address(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Where entries stand; ``strides`` in bytes, ``dtype`` None where NumPy has none (brain floats, complex ones)."""
-
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any] | None
-    device: int
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

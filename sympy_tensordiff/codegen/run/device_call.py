@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.ir.programs import Argument, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, DataCheck, Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.run.device_arrays import (
     DeviceArray,
@@ -23,9 +23,10 @@ from sympy_tensordiff.codegen.run.device_arrays import (
     for_kernels,
     is_on_device,
     library_of,
+    recorded,
     stream_handle,
 )
-from sympy_tensordiff.codegen.run.results import check_device_out
+from sympy_tensordiff.codegen.run.results import check_out
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -102,7 +103,7 @@ class DeviceCalls:
         args: Sequence[Any],
         out: Sequence[Any] | None,
         stream: Any,
-        check: Callable[[Prepared, Sequence[Any]], None],
+        check: Callable[[Sequence[DataCheck], Sequence[Any]], None],
     ) -> list[Any]:
         """The results, of the kind of the first array of a device; ``check`` looks at data in the host's memory."""
         cuda = importlib.import_module("numba.cuda")
@@ -120,7 +121,7 @@ class DeviceCalls:
         ]
         prepared = self.checker.prepare(values if len(values) == len(args) else args)
         if prepared.suspects:
-            check(prepared, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
+            check(prepared.suspects, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
         with explained(self.program, prepared, self.checker.known_sizes()):
             results = self._results(library, given, prepared, out, handle, queue)
             arrays = [*given.values(), *results]
@@ -185,7 +186,7 @@ class DeviceCalls:
             if not library_of(value).can_be_written:
                 raise ArgumentTypeError(f"{label} is an array of JAX, which cannot be written: leave out=")
             array = describe(label, value, handle)
-            check_device_out(output.name, array, shape, prepared.dtype, others)
+            check_out(output.name, array, shape, prepared.dtype, others)
             others.append((label, array))
             results.append(array)
         return results
@@ -193,18 +194,14 @@ class DeviceCalls:
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
         """Make the stream wait for those of the arrays, where nobody else has."""
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
-            event = cuda.event(timing=False)
-            event.record(cuda.external_stream(other))
-            event.wait(queue)
+            recorded(cuda, cuda.external_stream(other)).wait(queue)
 
     def _hold(self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any) -> None:
         """Keep arrays until the kernels are through, where their library does not know of the stream."""
         while self.held and self.held[0][0].query():
             self.held.popleft()
         if not library.can_be_written or handle != library.current_stream(first):
-            event = cuda.event(timing=False)
-            event.record(queue)
-            self.held.append((event, objects))
+            self.held.append((recorded(cuda, queue), objects))
 
 
 def _described(argument: Argument, value: Any, handle: int) -> DeviceArray:
@@ -236,8 +233,8 @@ def _check_devices(cuda: Any, arrays: Sequence[DeviceArray]) -> None:
     current = cuda.gpus.current
     number = 0 if current is None else int(current.id)
     for array in arrays:
-        if array.memory.device != number:
+        if array.device != number:
             raise ArgumentError(
-                f"an array is on device {array.memory.device}, the current one is {number}: choose it first, as "
-                f"numba.cuda.select_device, or with torch.cuda.device({array.memory.device})"
+                f"an array is on device {array.device}, the current one is {number}: choose it first, as "
+                f"numba.cuda.select_device, or with torch.cuda.device({array.device})"
             )

@@ -7,7 +7,7 @@ in tuples are nested as deep as the user likes, and nothing here recurses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
+from sympy_tensordiff.codegen.run.device_arrays import check_dense
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 SINGLE = "."
@@ -86,24 +86,21 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 def fit(structure: str, out: Any) -> list[Any]:
     """The arrays of ``out``, which is nested as the results are."""
-    counts = iter(_lengths(structure))
     leaves: list[Any] = []
-    todo: list[tuple[Any, str]] = [(out, "out")]
-    for mark in structure:
-        if mark == ")":
-            continue
-        value, place = todo.pop()
-        if mark == SINGLE:
+    todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
+    while todo:
+        wanted, value, place = todo.pop()
+        if wanted is None:
             leaves.append(value)
             continue
-        count = next(counts)
         if not isinstance(value, tuple | list):
             raise ArgumentTypeError(
-                f"{place} is {type(value).__name__}, a tuple of {count} {_noun(structure)} is needed"
+                f"{place} is {type(value).__name__}, a tuple of {len(wanted)} {_noun(structure)} is needed"
             )
-        if len(value) != count:
-            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {count} are needed")
-        todo += reversed([(part, f"{place}[{n}]") for n, part in enumerate(value)])
+        if len(value) != len(wanted):
+            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {len(wanted)} are needed")
+        parts = zip(wanted, value, [f"{place}[{n}]" for n in range(len(value))], strict=True)
+        todo += reversed([*parts])
     return leaves
 
 
@@ -111,61 +108,28 @@ def _noun(structure: str) -> str:
     return "entries" if "(" in structure[1:] else "arrays"
 
 
-def _lengths(structure: str) -> Iterator[int]:
-    """How many entries each tuple has, in the order in which the tuples begin."""
-    counts: list[int] = []
-    open_ones: list[int] = []
-    for mark in structure:
-        if mark == ")":
-            open_ones.pop()
-            continue
-        if open_ones:
-            counts[open_ones[-1]] += 1
-        if mark == "(":
-            open_ones.append(len(counts))
-            counts.append(0)
-    return iter(counts)
-
-
 # ---------------------------------------------------------------------------- arrays that are given
 # The arrays that a caller gives to be filled: they fit, can be written, and share no memory.
 
 
-def check_device_out(
-    name: str, out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, DeviceArray]]
-) -> None:
-    """Refuse an array of a device that does not fit or shares memory with one of ``others``."""
-    label = f"out for {name}"
-    if out.shape != shape:
-        raise ArgumentError(f"{label} has shape {out.shape}, expected {shape}")
-    if out.dtype != dtype:
-        raise ArgumentTypeError(f"{label} has dtype {out.dtype}, expected {dtype}")
-    if out.is_locked:
-        raise ArgumentError(f"{label} is read-only")
-    check_as_it_is(label, out, dtype)
-    for other, array in others:
-        if out.overlaps(array):
-            raise ArgumentError(f"{label} shares memory with {other}; pass an array of its own")
-
-
 def check_out(
     name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
-) -> NDArray[Any]:
-    """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
+) -> None:
+    """Refuse an array of the host or a device that does not fit or shares memory with one of ``others``."""
+    is_host = isinstance(out, np.ndarray)
     if out.shape != shape:
         raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
     if out.dtype != dtype:
         raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
-    if not out.flags.writeable:
+    if not out.flags.writeable if is_host else out.is_locked:
         raise ArgumentError(f"out for {name} is read-only")
-    if not out.flags.c_contiguous and _overlaps_itself(out):
+    if not is_host:
+        check_dense(f"out for {name}", out)
+    elif not out.flags.c_contiguous and _overlaps_itself(out):
         raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
     for label, other in others:
-        if isinstance(other, np.ndarray) and _overlap(out, other):
+        if _overlap(out, other) if is_host else out.overlaps(other):
             raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
-    return out
 
 
 def _overlaps_itself(out: NDArray[Any]) -> bool:
@@ -175,8 +139,8 @@ def _overlaps_itself(out: NDArray[Any]) -> bool:
     return bool(np.unique(places).size != out.size)
 
 
-def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    if not np.may_share_memory(a, b):
+def _overlap(a: NDArray[Any], b: Any) -> bool:
+    if not isinstance(b, np.ndarray) or not np.may_share_memory(a, b):
         return False
     try:
         # The typed signature of max_work knows two constants only.
