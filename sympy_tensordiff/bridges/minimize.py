@@ -12,7 +12,7 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
@@ -41,7 +41,7 @@ class MinimizeProblem:
             self._value = self._compiled(loss)
         except ArgumentError as error:
             raise ArgumentError(str(error).replace("in args", "in wrt or data").replace("to args", "to data")) from None
-        self._sizes = _sizes(tuple(data), self._data)
+        self._sizes = _sizes(loss, tuple(data), self._data)
         self._flat: FlatVariables | None = None
         self._has_start = start is not None
         if start is not None:
@@ -224,15 +224,11 @@ def minimize_problem(
     return MinimizeProblem(as_operand(loss, "the loss"), wrt, dict(data or {}), start, options)
 
 
-def _sizes(args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
+def _sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
     """The sizes that the shapes of arrays determine, and integers."""
-    if not args:
-        return {}
     try:
-        checker = ArgumentChecker(lambdify(args, sympy.Integer(0), "numpy").program)
+        checker = size_checker(args, [loss])
     except ArgumentError:  # a shape with two unknown sizes, which a variable may determine
         return {}
     checker.prepare(values)
-    known = checker.known_sizes()
-    names = {a.name: a.label for a in checker.arguments}
-    return {names.get(name, name): size for name, size in known.items()}
+    return checker.known_sizes()

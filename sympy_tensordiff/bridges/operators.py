@@ -80,7 +80,7 @@ class Function:
         self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
         self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
         self.variables = self._variables(wrt)
-        self._checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
+        self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _variables(self, wrt: Any) -> frozenset[int]:
         if wrt is None:
@@ -95,13 +95,6 @@ class Function:
                 )
         return frozenset(self.args.index(variable) for variable in variables)
 
-    def refuse_count(self, values: Sequence[Any]) -> None:
-        """Refuse a call with another number of arguments."""
-        if len(values) != len(self.args):
-            raise ArgumentError(
-                f"the function takes {len(self.args)} arguments ({', '.join(self.labels)}), not {len(values)}"
-            )
-
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
         """The shapes of the results for the shapes of arrays, and the values of integers."""
         program = self.operator.kernel.program
@@ -114,7 +107,7 @@ class Function:
         kinds = [argument.kind == "integer" for argument in program.arguments]
         try:
             arrays = [v if integer else SimpleNamespace(shape=v) for integer, v in zip(kinds, given, strict=True)]
-            sizes = self._checker.sizes(arrays)
+            sizes = self.checker.sizes(arrays)
         except EmptyAxes as empty:
             sizes = dict(empty.values)
         return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
