@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.nlp import FlatVariables
+from sympy_tensordiff.structure.nlp import FlatVariables, starting_at
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -45,11 +45,7 @@ class MinimizeProblem:
         self._flat: FlatVariables | None = None
         self._has_start = start is not None
         if start is not None:
-            several = isinstance(wrt, tuple | list | sympy.Tuple)
-            arrays = [np.asarray(s) for s in (start if several else (start,))]
-            if len(arrays) != len(self._variables):
-                raise ArgumentError(f"start has {len(arrays)} arrays, there are {len(self._variables)} variables")
-            self._flat = FlatVariables(self._variables, [a.shape for a in arrays])
+            self._flat, _ = starting_at(self._variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
 
     # ------------------------------------------------------------------------ the functions
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
@@ -136,10 +135,8 @@ class DaskFunction:
             groups.setdefault((part.level, loops_of(part)), []).append(part)
         every = (*self.args, *splitter.number_of)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
-        counts = Counter(part.result for part in splitter.parts)
-        sources = {number: one for number, one in splitter.sources.items() if counts[number] == 1}
         backend, options = self._options
-        kernels = tuple(Kernel(parts, every, sources, blocks, backend, options) for _, parts in ordered)
+        kernels = tuple(Kernel(parts, every, blocks, backend, options) for _, parts in ordered)
         return _Split(blocks, kernels, results, splitter.number_of, splitter.least)
 
     # ------------------------------------------------------------------------ a call

@@ -79,7 +79,6 @@ class Splitter:
         self.blocks = blocks
         self.parts: list[Part] = []
         self.results = 0
-        self.sources: dict[int, Any] = {}
         self.stages: dict[Any, TensorSymbol] = {}
         self.number_of: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
@@ -91,9 +90,7 @@ class Splitter:
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
         axes, body = self.read(expr)
-        number = int(trampoline(self._add(axes, trampoline(self._in_cases(body, axes)))))
-        self.sources[number] = expr
-        return number
+        return int(trampoline(self._add(axes, trampoline(self._in_cases(body, axes)))))
 
     def read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
         """The axes and an entry of an expression in index notation, whose indices are numbered."""
