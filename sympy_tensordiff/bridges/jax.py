@@ -76,7 +76,7 @@ def jax_function(
     function = Function(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
-        function.refuse_count(values)
+        function.checker.check_count(values)
         arrays, integers = _converted(jax, function, values)
         results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
         return tuple(results) if function.is_tuple else results[0]

@@ -12,11 +12,11 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.nlp import FlatVariables
+from sympy_tensordiff.structure.nlp import FlatVariables, starting_at
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -41,15 +41,11 @@ class MinimizeProblem:
             self._value = self._compiled(loss)
         except ArgumentError as error:
             raise ArgumentError(str(error).replace("in args", "in wrt or data").replace("to args", "to data")) from None
-        self._sizes = _sizes(tuple(data), self._data)
+        self._sizes = _sizes(loss, tuple(data), self._data)
         self._flat: FlatVariables | None = None
         self._has_start = start is not None
         if start is not None:
-            several = isinstance(wrt, tuple | list | sympy.Tuple)
-            arrays = [np.asarray(s) for s in (start if several else (start,))]
-            if len(arrays) != len(self._variables):
-                raise ArgumentError(f"start has {len(arrays)} arrays, there are {len(self._variables)} variables")
-            self._flat = FlatVariables(self._variables, [a.shape for a in arrays])
+            self._flat, _ = starting_at(self._variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
 
     # ------------------------------------------------------------------------ the functions
 
@@ -224,15 +220,11 @@ def minimize_problem(
     return MinimizeProblem(as_operand(loss, "the loss"), wrt, dict(data or {}), start, options)
 
 
-def _sizes(args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
+def _sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
     """The sizes that the shapes of arrays determine, and integers."""
-    if not args:
-        return {}
     try:
-        checker = ArgumentChecker(lambdify(args, sympy.Integer(0), "numpy").program)
+        checker = size_checker(args, [loss])
     except ArgumentError:  # a shape with two unknown sizes, which a variable may determine
         return {}
     checker.prepare(values)
-    known = checker.known_sizes()
-    names = {a.name: a.label for a in checker.arguments}
-    return {names.get(name, name): size for name, size in known.items()}
+    return checker.known_sizes()

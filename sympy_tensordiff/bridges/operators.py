@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.sizes import EmptyAxes
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.values import directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -80,7 +80,7 @@ class Function:
         self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
         self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
         self.variables = self._variables(wrt)
-        self._checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
+        self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _variables(self, wrt: Any) -> frozenset[int]:
         if wrt is None:
@@ -95,13 +95,6 @@ class Function:
                 )
         return frozenset(self.args.index(variable) for variable in variables)
 
-    def refuse_count(self, values: Sequence[Any]) -> None:
-        """Refuse a call with another number of arguments."""
-        if len(values) != len(self.args):
-            raise ArgumentError(
-                f"the function takes {len(self.args)} arguments ({', '.join(self.labels)}), not {len(values)}"
-            )
-
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
         """The shapes of the results for the shapes of arrays, and the values of integers."""
         program = self.operator.kernel.program
@@ -114,7 +107,7 @@ class Function:
         kinds = [argument.kind == "integer" for argument in program.arguments]
         try:
             arrays = [v if integer else SimpleNamespace(shape=v) for integer, v in zip(kinds, given, strict=True)]
-            sizes = self._checker.sizes(arrays)
+            sizes = self.checker.sizes(arrays)
         except EmptyAxes as empty:
             sizes = dict(empty.values)
         return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
@@ -205,15 +198,15 @@ class Operator(_Derivable):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        tangents = self._fresh("tangent", [getattr(self.args[p], "shape", ()) for p in positions])
         moved = tuple(self.args[p] for p in positions)
+        tangents = directions_of(moved, self.args, "tangent")
         outputs = tuple(jvp(output, moved, tangents) for output in self.outputs)
         kinds = (*self.kinds, *(self.kinds[p] for p in positions))
         last = tuple(range(len(self.args), len(kinds)))
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        cotangents = self._fresh("cotangent", [getattr(self.outputs[k], "shape", ()) for k in given])
+        cotangents = directions_of([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
         outputs = tuple(sum(column[1:], column[0]) for column in zip(*parts, strict=True))
@@ -225,14 +218,6 @@ class Operator(_Derivable):
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
         return Batched(self, flags, (False,) * len(self.outputs))
-
-    def _fresh(self, name: str, shapes: Sequence[Any]) -> tuple[Any, ...]:
-        """Symbols of these shapes that nothing else is called."""
-        taken = list(self.args)
-        for shape in shapes:
-            label = unused(name, taken)
-            taken.append(TensorSymbol(label, shape) if shape else sympy.Symbol(label, real=True))
-        return tuple(taken[len(self.args) :])
 
 
 class Batched(_Derivable):

@@ -77,7 +77,7 @@ def torch_function(
     apply, op, key = _load().Call.apply, torch.ops.sympy_tensordiff.call.default, _key(function.operator)
 
     def call(*values: Any) -> Any:
-        function.refuse_count(values)
+        function.checker.check_count(values)
         tensors = _converted(torch, function, values)
         if torch.compiler.is_compiling():  # it traces operators, but not the tangents of an autograd.Function
             if torch.autograd.forward_ad._current_level >= 0:

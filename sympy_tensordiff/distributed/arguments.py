@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from sympy_tensordiff.codegen.ir.programs import Argument
-from sympy_tensordiff.codegen.run.arguments import as_array, check_dtype
+from sympy_tensordiff.codegen.run.arguments import as_array, check_array, read_number
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -76,10 +76,10 @@ class _Mapped:
 
 
 def source(arg: Any, argument: Argument, value: Any) -> Any:
-    """The value of an argument as a NumPy array, a dask array, or a file of which tasks read parts."""
+    """The value of an argument as a number, a NumPy array, a dask array, or a file of which tasks read parts."""
     _, da = import_dask()
     if not isinstance(arg, TensorSymbol):
-        return value
+        return read_number(argument, value)
     if isinstance(value, da.Array) and np.isnan(value.shape).any():
         raise ArgumentError(
             f"the sizes of the chunks of {arg.name} are not known, so nothing says which of them a block reads: "
@@ -89,47 +89,8 @@ def source(arg: Any, argument: Argument, value: Any) -> Any:
         value = _Mapped(value)
     elif not isinstance(value, da.Array) and not (hasattr(value, "chunks") and arg.rank):  # not zarr, not HDF5
         value = as_array(argument, value)
-    check_dtype(argument, value.dtype)
+    check_array(argument, value)
     return value
-
-
-def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
-    """The sizes that shapes and integer arguments determine; shapes that contradict one another raise."""
-    known: dict[str, int] = {
-        a.name: int(v)
-        for a, v in values.items()
-        if a.is_integer or (not isinstance(a, TensorSymbol) and isinstance(v, int | np.integer))
-    }
-    equations = []
-    for arg, value in values.items():
-        if isinstance(arg, TensorSymbol):
-            shape = np.shape(value)
-            if len(shape) != len(arg.shape):
-                raise ArgumentError(f"{arg.name} has {len(arg.shape)} axes, its array {len(shape)}")
-            equations += [(arg, sympy.sympify(n), int(length)) for n, length in zip(arg.shape, shape, strict=True)]
-    for _ in equations:
-        for _, extent, length in equations:
-            unknown = [s for s in extent.free_symbols if s.name not in known]
-            if len(unknown) == 1:
-                rest = sympy.expand(extent.subs({s: known[s.name] for s in extent.free_symbols if s.name in known}))
-                slope = rest.coeff(unknown[0])
-                size = (length - rest.subs(unknown[0], 0)) / slope
-                if size.is_Integer:
-                    known[unknown[0].name] = int(size)
-    for arg, extent, length in equations:
-        if any(s.name not in known for s in extent.free_symbols) or number_at(extent, known) != length:
-            raise ArgumentError(
-                f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}"
-            )
-    return known
-
-
-def result_dtype(values: Mapping[Any, Any]) -> Any:
-    """The type of results: that of the floating arguments; integers count as float64."""
-    kinds = [np.dtype(v.dtype) for a, v in values.items() if isinstance(a, TensorSymbol) and a.dtype is not int]
-    return np.dtype(
-        np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds or [np.dtype(float)])).type
-    )
 
 
 def shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.data import selected_in
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
-from sympy_tensordiff.integer.values import never_empty
+from sympy_tensordiff.integer.values import never_empty, run
 from sympy_tensordiff.symbolic.indices import data_of, relation_row, to_affine
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorEntry
@@ -249,20 +249,10 @@ def _tightened(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
     """Whether loops have a point; after `MOST_STEPS` of a search the answer is yes, which only enlarges a footprint."""
-    known = {**values, nest[0].variable: outermost}
-    stack = [iter(nest[1].range(known))]
-    for _ in range(MOST_STEPS):
-        value = next(stack[-1], None)
-        if value is None:
-            stack.pop()
-            if not stack:
-                return False
-            continue
-        known[nest[len(stack)].variable] = value
-        if len(stack) == len(nest) - 1:
-            return True
-        stack.append(iter(nest[len(stack) + 1].range(known)))
-    return True
+    try:
+        return any(True for _ in run(nest[1:], {**values, nest[0].variable: outermost}, MOST_STEPS))
+    except ValueError:
+        return True
 
 
 def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
@@ -11,19 +10,16 @@ from typing import Any, NamedTuple
 import sympy
 
 from sympy_tensordiff.codegen.api import register_distribution
-from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.program import program_at
 from sympy_tensordiff.codegen.run.results import flatten, nesting
-from sympy_tensordiff.codegen.run.signature import in_order
+from sympy_tensordiff.codegen.run.signature import in_order, size_checker
 from sympy_tensordiff.distributed.arguments import (
     blocks_of_chunks,
     checked_blocks,
     checked_memory,
     import_dask,
     number_at,
-    result_dtype,
     shape_of,
-    sizes_of,
     source,
 )
 from sympy_tensordiff.distributed.kernels import Kernel, loops_of
@@ -91,8 +87,8 @@ class DaskFunction:
         self, args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, backend: str, memory: Any, options: Any
     ) -> None:
         self.args = tuple(args) if isinstance(args, tuple | list) else (args,)
-        self._parameters = [_parameter(arg) for arg in self.args]
         self._exprs, self._structure = flatten(expr)
+        self._checker = size_checker(self.args, self._exprs, may_be_empty=True)
         self.memory = checked_memory(memory)
         self._options = backend, options
         self._known: dict[Any, _Split] = {}
@@ -139,10 +135,8 @@ class DaskFunction:
             groups.setdefault((part.level, loops_of(part)), []).append(part)
         every = (*self.args, *splitter.number_of)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
-        counts = Counter(part.result for part in splitter.parts)
-        sources = {number: one for number, one in splitter.sources.items() if counts[number] == 1}
         backend, options = self._options
-        kernels = tuple(Kernel(parts, every, sources, blocks, backend, options) for _, parts in ordered)
+        kernels = tuple(Kernel(parts, every, blocks, backend, options) for _, parts in ordered)
         return _Split(blocks, kernels, results, splitter.number_of, splitter.least)
 
     # ------------------------------------------------------------------------ a call
@@ -155,18 +149,15 @@ class DaskFunction:
                 "the results by dask.array.store(results, targets) or to_zarr"
             )
         if named:
-            arrays = in_order(self._parameters, arrays, named)
-        if len(arrays) != len(self.args):
-            raise ArgumentError(
-                f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}"
-            )
-        given = zip(self.args, self._parameters, arrays, strict=True)
-        values = {arg: source(arg, parameter, value) for arg, parameter, value in given}
+            arrays = in_order(self._checker.arguments, arrays, named)
+        self._checker.check_count(arrays)
+        read = [source(arg, a, v) for arg, a, v in zip(self.args, self._checker.arguments, arrays, strict=True)]
+        values = dict(zip(self.args, read, strict=True))
         self._latest = split = self._fixed or self._split_by(blocks_of_chunks(values))
-        sizes = sizes_of(values)
+        sizes = self._checker.sizes(read)
         self._check_least(sizes)
         self._check_empty_axes(sizes)
-        call = Call(sizes, result_dtype(values), values)
+        call = Call(sizes, self._checker.result_dtype(read), values)
         self._last = sizes, call.dtype.itemsize
         addends: dict[int, list[Any]] = {}
         for number, kernel in enumerate(split.kernels):
@@ -343,11 +334,6 @@ class DaskFunction:
         if self._last:
             lines.append(f"the last call: {self.cost()}")
         return "\n".join(lines)
-
-
-def _parameter(arg: Any) -> Argument:
-    is_data = isinstance(arg, TensorSymbol) and arg.dtype is int
-    return Argument("array", str(arg.name), str(arg.name), dtype="integer" if is_data else "real")
 
 
 @register_distribution

@@ -26,7 +26,7 @@ from sympy_tensordiff.distributed.footprints import (
     variable,
 )
 from sympy_tensordiff.distributed.loops import Loop
-from sympy_tensordiff.distributed.partials import Part, Splitter, rebuilt
+from sympy_tensordiff.distributed.partials import Part, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.nests import Bounds
@@ -75,13 +75,7 @@ class Kernel:
     """The function of one group of parts, on the parts of arguments that ``inputs`` lists."""
 
     def __init__(
-        self,
-        parts: Sequence[Part],
-        args: Sequence[Any],
-        sources: Mapping[int, Any],
-        split: Mapping[str, Any],
-        backend: str,
-        options: Any,
+        self, parts: Sequence[Part], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any
     ) -> None:
         self.parts = tuple(parts)
         self.loops = loops_of(parts[0])
@@ -106,7 +100,7 @@ class Kernel:
             elif any(part.value.has(arg) or _shape_has(part, arg) for part in parts):
                 self.inputs.append(Input(arg, local=arg))
         self._input_of = {entry: one for one in self.inputs for entry in one.entries}
-        results = tuple(self._as_written(sources.get(part.result), self._shifted(part)) for part in parts)
+        results = tuple(map(self._shifted, parts))
         given = [one.local for one in self.inputs]
         present = {s for e in results for s in e.free_symbols}
         for tensor in given:
@@ -192,21 +186,6 @@ class Kernel:
         body = rebuilt(body, _expanded)
         limits = [(index, loop.extent if loop else extent) for index, extent, loop in part.axes]
         return TensorComprehension(body, *limits) if limits else body
-
-    def _as_written(self, source: Any, shifted: Any) -> Any:
-        """The expression that the user wrote, on blocks, where its index notation is that of the part.
-
-        Products of whole tensors are then calls of the library, without sums to recognise.
-        """
-        sizes = {s: loop.extent for loop in self.loops for s in self.sizes if loop.is_range(0, s - 1)}
-        tensors = [(one.arg, one.local) for one in self.inputs if one.cuts]
-        shapes = [tuple(sympy.sympify(n).xreplace(sizes) for n in tensor.shape) for tensor, _ in tensors]
-        if source is None or shapes != [tuple(local.shape) for _, local in tensors]:
-            return shifted
-        whole = sympy.sympify(source).xreplace(sizes | {one.arg: one.local for one in self.inputs})
-        axes, body = Splitter({}).read(whole)
-        limits = [(axis.index, axis.high + 1) for axis in axes]
-        return whole if shifted == (TensorComprehension(body, *limits) if limits else body) else shifted
 
     def _from_origin(self, old: Any, new: Any) -> Any:
         """Entries of the inputs in place of those of arguments, and sums over a block from 0 on."""

@@ -7,7 +7,7 @@ except where one of them is the whole result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,9 +20,9 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
+from sympy_tensordiff.symbolic.traversal import Recursion, names_in, parts, postorder, trampoline
 
-Walk: TypeAlias = Generator[Any, Any, Any]
+Walk: TypeAlias = Recursion[Any]
 
 OPERATIONS: Mapping[Any, str] = {
     IndexedSum: "add",
@@ -57,6 +57,18 @@ def _index(name: str, number: int) -> Expr:
     return sympy.Dummy(name, integer=True)
 
 
+def once(walk: Callable[..., Walk]) -> Callable[..., Walk]:
+    """A walk that is made once for the same arguments."""
+
+    def visit(self: Splitter, *args: Any) -> Walk:
+        key = (walk, *args)
+        if key not in self.known:
+            self.known[key] = yield walk(self, *args)
+        return self.known[key]
+
+    return visit
+
+
 class Splitter:
     """Reads results one after the other; ``parts`` and ``stages`` grow.
 
@@ -67,21 +79,18 @@ class Splitter:
         self.blocks = blocks
         self.parts: list[Part] = []
         self.results = 0
-        self.sources: dict[int, Any] = {}
         self.stages: dict[Any, TensorSymbol] = {}
         self.number_of: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
         self.loops = Loops(blocks)
         self.names: set[str] = set()
         self.least: dict[str, int] = {}
-        self._known: dict[Any, Any] = {}
+        self.known: dict[Any, Any] = {}
 
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
         axes, body = self.read(expr)
-        number = int(finished(self._known, self._add, axes, finished(self._known, self._in_cases, body, axes)))
-        self.sources[number] = expr
-        return number
+        return int(trampoline(self._add(axes, trampoline(self._in_cases(body, axes)))))
 
     def read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
         """The axes and an entry of an expression in index notation, whose indices are numbered."""
@@ -129,6 +138,7 @@ class Splitter:
 
         return rebuilt(expr, change)
 
+    @once
     def _in_cases(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
         """``expr`` with the cases of periodic and clamped indices as conditions, so that each read is affine."""
         if isinstance(expr, TensorEntry):
@@ -139,7 +149,7 @@ class Splitter:
             binders = (*binders, *binders_of(expr))
         args = []
         for arg in expr.args:
-            args.append((yield self._in_cases, arg, binders))
+            args.append((yield self._in_cases(arg, binders)))
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _entry_in_cases(self, entry: Any, binders: tuple[Binder, ...]) -> Any:
@@ -157,15 +167,16 @@ class Splitter:
             self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
         return Choice(*found, (sympy.S.Zero, True))
 
+    @once
     def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
         loops = self.loops.of(axes, (), ())
         active = tuple(loop for loop in loops if loop)
         whole = type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
         if whole is not IndexedSum and any(own := self.loops.of(binders_of(body), axes, active)):
-            inner = yield self._cut, body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o))
+            inner = yield self._cut(body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o)))
             found = {frozenset(o for o in own if o): narrowed(body, inner, own)}
         else:
-            found = yield self._linear, body, axes, active
+            found = yield self._linear(body, axes, active)
         number, self.results = self.results, self.results + 1
         for reduced, value in found.items():
             read = value.atoms(TensorSymbol) & self.levels.keys()
@@ -176,78 +187,81 @@ class Splitter:
 
     # ------------------------------------------------------------------------ linear places, cuts
 
+    @once
     def _splits(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
         """Whether a reduction over a split range is inside."""
         if not expr.has(IndexedReduction):
             return False
         if isinstance(expr, IndexedReduction):
             own = binders_of(expr)
-            return any(self.loops.of(own, binders, ())) or (yield self._splits, expr.args[0], (*binders, *own))
+            return any(self.loops.of(own, binders, ())) or (yield self._splits(expr.args[0], (*binders, *own)))
         for arg in expr.args:
-            if (yield self._splits, arg, binders):
+            if (yield self._splits(arg, binders)):
                 return True
         return False
 
+    @once
     def _linear(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         """Values whose sum over their loops' blocks is ``expr``, by these loops."""
-        if not (yield self._splits, expr, binders):
+        if not (yield self._splits(expr, binders)):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
             found: dict[frozenset[Loop], Expr] = {}
             for term in expr.args:
-                for loops, value in (yield self._linear, term, binders, active).items():
+                for loops, value in (yield self._linear(term, binders, active)).items():
                     found[loops] = found.get(loops, sympy.S.Zero) + value
             return found
         if isinstance(expr, IndexedSum):
-            return (yield self._linear_sum, expr, binders, active)
+            return (yield self._linear_sum(expr, binders, active))
         if isinstance(expr, sympy.Mul):
-            return (yield self._linear_product, expr, binders, active)
+            return (yield self._linear_product(expr, binders, active))
         if isinstance(expr, Piecewise):
             branches = []
             for value, condition in expr.args:
-                values = yield self._linear, value, binders, active
-                branches.append((values, (yield self._cut, condition, binders, active)))
+                values = yield self._linear(value, binders, active)
+                branches.append((values, (yield self._cut(condition, binders, active))))
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
             return {k: Choice(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
-        return {frozenset(): (yield self._cut, expr, binders, active)}
+        return {frozenset(): (yield self._cut(expr, binders, active))}
 
     def _linear_sum(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         own = self.loops.of(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
             # Once for each block of the indices that it depends on, not for each block of all.
-            return {frozenset(): (yield self._cut, expr, binders, active)}
-        inner = yield self._linear, expr.args[0], (*binders, *binders_of(expr)), (*active, *split)
+            return {frozenset(): (yield self._cut(expr, binders, active))}
+        inner = yield self._linear(expr.args[0], (*binders, *binders_of(expr)), (*active, *split))
         return {loops.union(split): narrowed(expr, value, own) for loops, value in inner.items()}
 
     def _linear_product(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         split_factors = []
         for factor in expr.args:
-            if (yield self._splits, factor, binders):
+            if (yield self._splits(factor, binders)):
                 split_factors.append(factor)
         linear = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
         linear = linear if len(linear) == 1 else []
         rest = sympy.Mul(*(f for f in expr.args if f not in split_factors))
         for factor in split_factors:
             if factor not in linear:
-                rest *= yield self._cut, factor, binders, active
+                rest *= yield self._cut(factor, binders, active)
         if not linear:
             return {frozenset(): rest}
-        return {k: value * rest for k, value in (yield self._linear, linear[0], binders, active).items()}
+        return {k: value * rest for k, value in (yield self._linear(linear[0], binders, active)).items()}
 
+    @once
     def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         """``expr`` with entries of stages in place of the outermost split reductions."""
-        if not (yield self._splits, expr, binders):
+        if not (yield self._splits(expr, binders)):
             return expr
         if isinstance(expr, IndexedReduction):
             if any(self.loops.of(binders_of(expr), binders, active)):
-                shifted = yield self._shifted_exponential, expr, binders
-                return shifted or (yield self._stage, expr, binders)
-            body = yield self._cut, expr.args[0], (*binders, *binders_of(expr)), active
+                shifted = yield self._shifted_exponential(expr, binders)
+                return shifted or (yield self._stage(expr, binders))
+            body = yield self._cut(expr.args[0], (*binders, *binders_of(expr)), active)
             return expr.func(body, *expr.args[1:])
         args = []
         for arg in expr.args:
-            args.append((yield self._cut, arg, binders, active))
+            args.append((yield self._cut(arg, binders, active)))
         if isinstance(expr, sympy.log):
             factors = sympy.Mul.make_args(args[0])
             powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -262,13 +276,14 @@ class Splitter:
         if not powers or not isinstance(total, IndexedSum):
             return None
         exponent = sympy.Add(*(f.args[0] for f in powers))
-        largest = yield self._stage, IndexedMax(exponent, *total.args[1:]), binders
+        largest = yield self._stage(IndexedMax(exponent, *total.args[1:]), binders)
         # Where all are infinitely negative there is nothing to take away.
         largest = Choice((largest, largest > -(sympy.Integer(10) ** 308)), (0, True))
         rest = sympy.Mul(*(f for f in factors if f not in powers))
         shifted = IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:])
-        return (yield self._stage, shifted, binders) * sympy.exp(largest)
+        return (yield self._stage(shifted, binders)) * sympy.exp(largest)
 
+    @once
     def _stage(self, total: Any, binders: tuple[Binder, ...]) -> Walk:
         """An entry of the array that holds ``total`` for all values of the indices around it."""
         around = [b for b in binders if b.index in total.free_symbols]
@@ -288,7 +303,7 @@ class Splitter:
             names[binder.index] = index + low
         key = tuple(axes), total.xreplace(names)
         if key not in self.stages:
-            number = yield self._add, *key
+            number = yield self._add(*key)
             self.stages[key] = symbol = TensorSymbol(f"stage{len(self.stages)}_", tuple(a.high + 1 for a in axes))
             self.number_of[symbol] = number
             self.levels[symbol] = max(part.level for part in self.parts if part.result == number)
@@ -322,34 +337,3 @@ def rebuilt(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
         same = kind is node.func and all(a is b for a, b in zip(old, new, strict=True))
         done[node] = change(node, node if same else kind(*new))
     return done[expr]
-
-
-def finished(known: dict[Any, Any], function: Any, *args: Any) -> Any:
-    """What a walk returns: a generator that yields ``(function, *args)`` for each other walk whose result it needs.
-
-    ``known`` has the results by these tuples, so that no walk is made twice.
-
-    >>> def depth(expr):
-    ...     below = 0
-    ...     for arg in expr.args:
-    ...         below = max(below, (yield depth, arg))
-    ...     return below + 1
-    >>> from sympy.abc import x, y
-    >>> finished({}, depth, 2*x + x*y**3)
-    4
-    """
-    first = (function, *args)
-    stack = [] if first in known else [(first, function(*args))]
-    answer = None
-    while stack:
-        call, walk = stack[-1]
-        try:
-            needed = walk.send(answer)
-        except StopIteration as end:
-            answer = known[call] = end.value
-            stack.pop()
-            continue
-        answer = known.get(needed)
-        if answer is None:
-            stack.append((needed, needed[0](*needed[1:])))
-    return known[first]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -18,7 +17,7 @@ from sympy_tensordiff.drawing.picture import Cluster, cluster, name_pullbacks, n
 from sympy_tensordiff.drawing.svg import svg_text
 from sympy_tensordiff.drawing.writers import dot_text, png, tree_text
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
@@ -166,68 +165,33 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
         expr = expr.expression
     several = isinstance(wrt, tuple | list)
     variables = tuple(wrt) if several else () if wrt is None else (wrt,)
-    work = derivative_graph(as_operand(expr, "the expression"), variables, simplify=simplify)
+    work, results, pullbacks = derivative_graph(as_operand(expr, "the expression"), variables, simplify=simplify)
     expression = cluster(work.graph, "expression", [work.root])
     clusters = [expression]
     if variables:
         names = [str(variable) for variable in variables]
-        derivative = cluster(work.graph, f"derivative by {', '.join(names)}", work.results)
-        name_pullbacks(expression, derivative, work.pullbacks, names)
+        derivative = cluster(work.graph, f"derivative by {', '.join(names)}", results)
+        name_pullbacks(expression, derivative, pullbacks, names)
         clusters.append(derivative)
     number_nodes(clusters)
     return GraphDrawing(clusters)
 
 
-@dataclass(frozen=True)
-class DerivativeGraph:
-    """An expression and its derivatives in one graph.
+def derivative_graph(
+    expr: Any, variables: Sequence[Any], *, simplify: bool = False
+) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
+    """An expression and its derivatives by variables in one graph, out of one reverse sweep (Lippmann 2022, chapter 4).
 
-    Attributes
-    ----------
-    graph : Graph
-    root : Node
-        The expression.
-    results : tuple of Node
-        Its derivative by each variable, axes of the expression first.
-    pullbacks : dict of Node to Node
-        The derivative of the expression by a node of it, for the nodes that the sweep has met. In index
-        notation these are the variables alone: the cotangent of an entry depends on indices around it.
-    """
-
-    graph: Graph
-    root: Node
-    results: tuple[Node, ...]
-    pullbacks: dict[Node, Node]
-
-
-def derivative_graph(expr: Any, variables: Sequence[Any], *, simplify: bool = False) -> DerivativeGraph:
-    """The graph of an expression and of its derivatives by ``variables``, which may be none.
-
-    Parameters
-    ----------
-    expr : Expr
-        A scalar or a tensor expression of this package's classes.
-    variables : sequence of TensorSymbol or Symbol
-    simplify : bool
-        Whether results and pullbacks are simplified, as those of `td.jacobian` are.
-
-    Raises
-    ------
-    ArgumentTypeError, UnsupportedError
-        If a variable is none, or the expression has no derivative here.
-
-    Notes
-    -----
-    One reverse sweep (Lippmann 2022, chapter 4).
+    With them come the derivatives by the nodes of the expression that the sweep has met. In index notation these are
+    the variables alone: the cotangent of an entry depends on indices around it.
     """
     work = Differentiation(expr, by=variables)
-    leaves = [work.leaf(variable) for variable in variables]
-    results, pullbacks = work.jacobians_with_pullbacks(leaves)
+    results, pullbacks = work.jacobians_with_pullbacks([work.leaf(variable) for variable in variables])
     if simplify:
         nodes = work.simplified_all([*results, *pullbacks.values()])
         results, simplified = nodes[: len(results)], nodes[len(results) :]
         pullbacks = dict(zip(pullbacks, simplified, strict=True))
-    return DerivativeGraph(work.graph, work.root, tuple(results), pullbacks)
+    return work, results, pullbacks
 
 
 # ---------------------------------------------------------------------------- equations in LaTeX

@@ -20,6 +20,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import substitute_all
+from sympy_tensordiff.integer.values import run
 
 Point: TypeAlias = tuple[int, ...]
 Position: TypeAlias = tuple[float, float]
@@ -129,15 +130,14 @@ def points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Poi
         If there are too many to be drawn.
     """
     nest, guards = bounds(rows, order(rows, range(rank)))
-    found: list[dict[int, int]] = [{}] if all(row.holds({}) for row in guards) else []
-    for level in nest:
-        ranges = [level.range(values) for values in found]
-        if sum(map(len, ranges)) > LARGEST:
+    found: list[Point] = []
+    for values in run(nest) if all(row.holds({}) for row in guards) else ():
+        found.append(tuple(values[v] for v in range(rank)))
+        if len(found) > LARGEST:
             raise UnsupportedError(
                 f"the ranges hold more than {LARGEST} points, too many for a picture: choose smaller numbers"
             )
-        found = [{**values, level.variable: v} for values, run in zip(found, ranges, strict=True) for v in run]
-    return nest, sorted(tuple(values[v] for v in range(rank)) for values in found)
+    return nest, sorted(found)
 
 
 def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:

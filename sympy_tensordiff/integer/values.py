@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations, product
 
 from sympy_tensordiff.errors import LoopBoundError
@@ -327,13 +327,21 @@ def _points(solved: System, variables: Sequence[Variable], limit: int | None = N
         nest, _ = bounds(system, order(system, columns))
     except ValueError:
         raise ValueError("the system is unbounded") from None
-    for values in _run(nest, limit):
+    for values in run(nest, limit=limit):
         yield _original(solved, variables, [values[column] for column in columns])
 
 
-def _run(nest: Sequence[Bounds], limit: int | None = None) -> Iterator[dict[Variable, int]]:
-    """The points of a numeric nest, in order; the yielded mapping is reused."""
-    values: dict[Variable, int] = {}
+def run(
+    nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
+) -> Iterator[dict[Variable, int]]:
+    """The points of a nest, in order, where all else in it is ``known``; the yielded mapping is reused.
+
+    Raises
+    ------
+    ValueError
+        If it takes more steps than the limit to find one.
+    """
+    values = dict(known or {})
     if not nest:
         yield values
         return

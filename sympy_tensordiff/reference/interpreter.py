@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,9 +13,9 @@ from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
 from sympy_tensordiff.reference.duals import CONTEXT, Number, add, extremum, multiply, primal
-from sympy_tensordiff.reference.inputs import bind, is_tensor
+from sympy_tensordiff.reference.inputs import ObjectArray, bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment, compile_function, take_functions
-from sympy_tensordiff.reference.whole import RULES, WholeTensors
+from sympy_tensordiff.reference.whole import RULES
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
@@ -57,7 +56,7 @@ class Interpreter:
         self.arrays, self.numbers = bind(expressions, values, sizes)
         self._compiled: dict[Basic, Compiled] = {}
         self._readers: dict[Basic, Reader] = {}
-        self._whole = WholeTensors(self)
+        self._wholes: dict[Basic, Callable[[Environment], ObjectArray]] = {}
         self.total = total
 
     def __enter__(self) -> Interpreter:
@@ -67,7 +66,7 @@ class Interpreter:
         # The closures hold the interpreter, and it holds them, with all values: nobody waits for a garbage collection.
         self._compiled.clear()
         self._readers.clear()
-        del self._whole
+        self._wholes.clear()
 
     def compile(self, node: Basic) -> Compiled:
         """The closure of a scalar or of a condition."""
@@ -133,17 +132,7 @@ class Interpreter:
     def _reduction(self, node: IndexedReduction) -> Compiled:
         body, *limits = node.args
         value, environments, total = self.compile(body), self.points(limits), _REDUCTIONS[type(node)]
-        around = _indices(node)
-        memo: dict[tuple[Any, ...], Number] = {}
-
-        def run(env: Environment) -> Number:
-            # Once for all loops that it does not depend on.
-            key = tuple([env.get(symbol) for symbol in around])
-            if key not in memo:
-                memo[key] = total([value(inner) for inner in environments(env)])
-            return memo[key]
-
-        return run
+        return _once(node, lambda env: total([value(inner) for inner in environments(env)]))
 
     def _entry(self, node: TensorEntry) -> Compiled:
         reader = self.reader(node.tensor)
@@ -164,11 +153,13 @@ class Interpreter:
         found = self._readers.get(tensor)
         if found is None:
             if isinstance(tensor, TensorSymbol):
-                unchecked = self._array(tensor)
+                array = self.arrays[tensor]
+                unchecked: Reader = lambda env, position: array[position]  # noqa: E731
             elif isinstance(tensor, TensorComprehension):
-                unchecked = self._comprehension(tensor)
+                entry, axes = self.compile(tensor.args[0]), [limit[0] for limit in tensor.args[1:]]
+                unchecked = _once(tensor, lambda env, at: entry({**env, **dict(zip(axes, at, strict=True))}))
             elif type(tensor) in RULES:
-                unchecked = self._whole_tensor(tensor)
+                unchecked = lambda env, position: self.array(tensor, env)[position]  # noqa: E731
             else:
                 raise UnsupportedError(f"the reference interpreter does not know the tensor {tensor}")
             found = self._readers[tensor] = self._checked(tensor, unchecked)
@@ -188,42 +179,35 @@ class Interpreter:
 
         return read
 
-    def _array(self, tensor: TensorSymbol) -> Reader:
-        array = self.arrays[tensor]
-        return lambda env, position: array[position]
-
-    def _whole_tensor(self, tensor: Expr) -> Reader:
-        return lambda env, position: self._whole.array(tensor, env)[position]
-
-    def _comprehension(self, tensor: TensorComprehension) -> Reader:
-        body, *limits = tensor.args
-        entry = self.compile(body)
-        axes = [limit[0] for limit in limits]
-        around = _indices(tensor)
-        memo: dict[tuple[Any, ...], Number] = {}
-
-        def read(env: Environment, position: tuple[int, ...]) -> Number:
-            key = (position, tuple([env.get(symbol) for symbol in around]))
-            if key not in memo:
-                memo[key] = entry({**env, **dict(zip(axes, position, strict=True))})
-            return memo[key]
-
-        return read
+    def array(self, node: Expr, env: Environment) -> ObjectArray:
+        """All entries of a tensor; an array without axes of a scalar."""
+        if type(node) in RULES:
+            if node not in self._wholes:
+                self._wholes[node] = _once(node, lambda env: RULES[type(node)](self, node, env))
+            return self._wholes[node](env)
+        result = np.empty(self.shape(node)(env) if is_tensor(node) else (), dtype=object)
+        for position in np.ndindex(result.shape):
+            result[position] = self.reader(node)(env, position) if is_tensor(node) else self.compile(node)(env)
+        return result
 
     def run(self, expression: Expr) -> Any:
         """The value of an expression: an object array of a tensor, otherwise one number."""
-        if not getattr(expression, "shape", ()):
-            return self.compile(expression)(self.numbers)
-        reader, shape = self.reader(expression), self.shape(expression)(self.numbers)
-        result = np.empty(shape, dtype=object)
-        for position in product(*map(range, shape)):
-            result[position] = reader(self.numbers, position)
-        return result
+        result = self.array(expression, self.numbers)
+        return result if result.ndim else result[()]
 
 
-def _indices(node: Basic) -> list[Basic]:
-    """What the environment may hold that the value of a node depends on."""
-    return [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
+def _once(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the environment, called once for all loops that a node does not depend on."""
+    around = [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
+    memo: dict[tuple[Any, ...], Any] = {}
+
+    def run(env: Environment, *position: tuple[int, ...]) -> Any:
+        key = (*position, *[env.get(symbol) for symbol in around])
+        if key not in memo:
+            memo[key] = compute(env, *position)
+        return memo[key]
+
+    return run
 
 
 def _points(

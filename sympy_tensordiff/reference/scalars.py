@@ -53,28 +53,31 @@ def _constant(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _multiply(compile_: Compile, node: Expr) -> Compiled:
-    # Where a condition on indices or data makes its own factor 0 the product ends, whatever the others read.
-    # All conditions are asked before the values that they choose.
-    ordered = sorted(node.args, key=_guard_order)
-    factors = [(compile_(arg), _guard_order(arg) < 4) for arg in ordered]
-    guards = [_vanishes(compile_, arg) for arg in ordered if _guard_order(arg) < 4] if len(ordered) > 1 else []
+    # Where a condition on indices or data makes its own factor 0 the product is 0, whatever the others read.
+    factors = [compile_(arg) for arg in node.args]
+    choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_choice(arg)]
+    zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        product: Number = 1
-        if _any_decides(guards, True, env):
+        if _any_decides(zeros, True, env):
             return 0
-        for factor, is_guard in factors:
-            value = factor(env)
-            if is_guard and duals.is_exact_zero(value):
-                return 0
-            product = duals.multiply(product, value)
-        return product
+        return reduce(duals.multiply, [factor(env) for factor in factors])
 
     return run
 
 
+def _is_choice(factor: Expr) -> bool:
+    """Whether indices and data, which are no values of tensors, decide if a factor is 0."""
+    conditions = [condition for _, condition in factor.args] if isinstance(factor, sympy.Piecewise) else []
+    return isinstance(factor, sympy.KroneckerDelta) or (bool(conditions) and all(map(_is_of_indices, conditions)))
+
+
+def _is_of_indices(condition: Basic) -> bool:
+    return not condition.has(TensorEntry, TensorSymbol) or on_indices(condition, integers_by_use([condition]))
+
+
 def _any_decides(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Whether one of several conditions is the decisive one; data that others read outside are not read then."""
+    """Whether one of several conditions is the decisive one; what others read outside counts where none is."""
     outside = None
     for condition in conditions:
         try:
@@ -85,31 +88,6 @@ def _any_decides(conditions: Sequence[Compiled], decisive: bool, env: Environmen
     if outside is not None:
         raise outside
     return False
-
-
-def _vanishes(compile_: Compile, factor: Expr) -> Callable[[Environment], bool]:
-    """Whether a delta is 0, or the case that indices choose is the number 0."""
-    if isinstance(factor, sympy.KroneckerDelta):
-        value = compile_(factor)
-        return lambda env: duals.is_exact_zero(value(env))
-    cases = [(compile_(condition), expr == 0) for expr, condition in factor.args]
-    return lambda env: next((is_zero for condition, is_zero in cases if condition(env)), False)
-
-
-def _guard_order(factor: Basic) -> int:
-    """0 for deltas, 1 for pieces chosen by the indices, 2 and 3 for such of data, 4 for everything else."""
-    if isinstance(factor, sympy.KroneckerDelta):
-        return 2 * bool(_reads(factor))
-    if isinstance(factor, sympy.Piecewise):
-        return (1, 3, 4)[max(_reads(condition) for _, condition in factor.args)]
-    return 4
-
-
-def _reads(node: Basic) -> int:
-    """0 for what holds indices alone, 1 where it holds data, 2 where it holds values of tensors."""
-    if not node.has(TensorEntry, TensorSymbol):
-        return 0
-    return 1 if on_indices(node, integers_by_use([node])) else 2
 
 
 def _piecewise(compile_: Compile, node: Expr) -> Compiled:
@@ -126,15 +104,8 @@ def _piecewise(compile_: Compile, node: Expr) -> Compiled:
 
 def _connective(decisive: bool) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        # SymPy sorts the arguments: what those on indices and data read outside counts only where none decides.
-        first = [compile_(arg) for arg in node.args if _reads(arg) < 2]
-        others = [compile_(arg) for arg in node.args if _reads(arg) == 2]
-
-        def run(env: Environment) -> bool:
-            decided = _any_decides(first, decisive, env) or any(bool(c(env)) is decisive for c in others)
-            return decisive if decided else not decisive
-
-        return run
+        arguments = [compile_(arg) for arg in node.args]
+        return lambda env: _any_decides(arguments, decisive, env) is decisive
 
     return rule
 

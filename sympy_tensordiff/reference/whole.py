@@ -1,19 +1,14 @@
-"""How the interpreter computes whole tensors: all entries at once, from the arrays of the operands.
-
-Operands are computed before what they are operands of, with a stack instead of recursion, and
-once for all places at which they occur.
-"""
+"""How the interpreter computes whole tensors: all entries at once, from the arrays of the operands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from itertools import combinations, product
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import sympy
-from sympy import Basic, Expr
+from sympy import Expr
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.reference.duals import (
@@ -27,8 +22,8 @@ from sympy_tensordiff.reference.duals import (
     power,
     primal,
 )
-from sympy_tensordiff.reference.inputs import ObjectArray, is_tensor, is_whole
-from sympy_tensordiff.reference.scalars import Compiled, Environment
+from sympy_tensordiff.reference.inputs import ObjectArray
+from sympy_tensordiff.reference.scalars import Environment
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -38,118 +33,36 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.sums import IndexedReduction
-from sympy_tensordiff.symbolic.tensors import TensorComprehension
 
-Rule: TypeAlias = "Callable[[WholeTensors, Any, Environment], ObjectArray]"
-# Scalars whose arguments are not all computed, or not where they stand.
-_NOT_ALL = (sympy.Piecewise, sympy.ITE, sympy.And, sympy.Or, IndexedReduction, TensorComprehension)
+if TYPE_CHECKING:
+    from sympy_tensordiff.reference.interpreter import Interpreter
 
-
-class Scalars(Protocol):
-    """What is needed of the interpreter."""
-
-    numbers: dict[Basic, Number]
-
-    def compile(self, node: Basic) -> Compiled: ...
-    def shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]: ...
-    def reader(self, tensor: Expr) -> Callable[[Environment, tuple[int, ...]], Number]: ...
+Rule: TypeAlias = "Callable[[Interpreter, Any, Environment], ObjectArray]"
 
 
-class WholeTensors:
-    """The arrays of whole tensors, kept by the tensor and by the values of indices around it."""
+def _elementwise(
+    interpreter: Interpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
+) -> ObjectArray:
+    """A function of the entries at each position; scalars stand at all positions.
 
-    def __init__(self, interpreter: Scalars) -> None:
-        self.interpreter = interpreter
-        self._known: dict[tuple[Any, ...], ObjectArray] = {}
-        self._operands: dict[Basic, list[Basic]] = {}
-        self._free: dict[Basic, set[Basic]] = {}
-
-    def array(self, tensor: Expr, env: Environment) -> ObjectArray:
-        """All entries of a whole tensor."""
-        around = [s for s, value in env.items() if self.interpreter.numbers.get(s) is not value]
-        wanted = self._key(tensor, env, around)
-        stack: list[Basic] = [] if wanted in self._known else [tensor]
-        while stack:
-            node = stack[-1]
-            missing = [n for n in self._whole_operands(node) if self._key(n, env, around) not in self._known]
-            if missing:
-                stack += missing
-                continue
-            key = self._key(stack.pop(), env, around)
-            if key not in self._known:
-                self._known[key] = RULES[type(node)](self, node, env)
-        return self._known[wanted]
-
-    def _key(self, node: Basic, env: Environment, around: list[Basic]) -> tuple[Any, ...]:
-        if not around:
-            return (node,)
-        free = self._free.get(node)
-        if free is None:
-            free = self._free[node] = node.free_symbols
-        return (node, *((s, env[s]) for s in around if s in free))
-
-    def _whole_operands(self, node: Basic) -> list[Basic]:
-        """The whole tensors that are certainly needed, found through the scalars between."""
-        if node not in self._operands:
-            found: dict[Basic, None] = {}
-            stack = list(node.args)
-            while stack:
-                part = stack.pop()
-                if is_whole(part):
-                    found[part] = None
-                elif not isinstance(part, _NOT_ALL) and not _is_guarded(part):
-                    stack.extend(part.args)
-            self._operands[node] = list(found)
-        return self._operands[node]
-
-    def operand(self, node: Expr, env: Environment) -> ObjectArray:
-        """The array of an operand; one without axes of a scalar."""
-        if is_whole(node):
-            return self.array(node, env)
-        result = np.empty(self.interpreter.shape(node)(env) if is_tensor(node) else (), dtype=object)
-        if is_tensor(node):
-            read = self.interpreter.reader(node)
-            for position in np.ndindex(result.shape):
-                result[position] = read(env, position)
-        else:
-            result[()] = self.interpreter.compile(node)(env)
-        return result
-
-    def operands(self, nodes: Iterable[Expr], env: Environment) -> list[ObjectArray]:
-        """The arrays of several operands."""
-        return [self.operand(node, env) for node in nodes]
-
-    def elementwise(
-        self, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
-    ) -> ObjectArray:
-        """A function of the entries at each position; scalars stand at all positions.
-
-        Where it divides by 0 there is NaN: a choice may leave it out.
-        """
-        arrays = self.operands(nodes, env)
-        shapes = {array.shape for array in arrays if array.ndim}
-        if len(shapes) > 1:
-            raise ShapeError(f"the operands of an element-wise operation have the shapes {sorted(shapes)}")
-        result = np.empty(next(iter(shapes), ()), dtype=object)
-        for position in np.ndindex(result.shape):
-            try:
-                result[position] = function([array[position] if array.ndim else array[()] for array in arrays])
-            except ZeroDivisionError:
-                result[position] = CONTEXT.nan
-        return result
+    Where it divides by 0 there is NaN: a choice may leave it out.
+    """
+    arrays = [interpreter.array(node, env) for node in nodes]
+    shapes = {array.shape for array in arrays if array.ndim}
+    if len(shapes) > 1:
+        raise ShapeError(f"the operands of an element-wise operation have the shapes {sorted(shapes)}")
+    result = np.empty(next(iter(shapes), ()), dtype=object)
+    for position in np.ndindex(result.shape):
+        try:
+            result[position] = function([array[position] if array.ndim else array[()] for array in arrays])
+        except ZeroDivisionError:
+            result[position] = CONTEXT.nan
+    return result
 
 
-def _is_guarded(node: Basic) -> bool:
-    """Whether a factor of a product may keep the others from being computed."""
-    return isinstance(node, sympy.Mul) and any(
-        isinstance(a, (sympy.KroneckerDelta, sympy.Piecewise)) for a in node.args
-    )
-
-
-def _einsum(whole: WholeTensors, node: EinsumProduct, env: Environment) -> ObjectArray:
+def _einsum(interpreter: Interpreter, node: EinsumProduct, env: Environment) -> ObjectArray:
     left, output = node.subscripts.split("->")
-    inputs, arrays = left.split(","), whole.operands(node.args[1:], env)
+    inputs, arrays = left.split(","), [interpreter.array(operand, env) for operand in node.args[1:]]
     lengths: dict[str, int] = {}
     for labels, array in zip(inputs, arrays, strict=True):
         for label, length in zip(labels, array.shape, strict=True):
@@ -169,26 +82,26 @@ def _einsum(whole: WholeTensors, node: EinsumProduct, env: Environment) -> Objec
     return result
 
 
-def _delta(whole: WholeTensors, node: DeltaTensor, env: Environment) -> ObjectArray:
-    shape = whole.interpreter.shape(node)(env)
+def _delta(interpreter: Interpreter, node: DeltaTensor, env: Environment) -> ObjectArray:
+    shape = interpreter.shape(node)(env)
     result = np.full(shape, 0, dtype=object)
     for position in np.ndindex(shape[: len(shape) // 2]):
         result[position + position] = 1
     return result
 
 
-def _filled(whole: WholeTensors, node: FilledTensor, env: Environment) -> ObjectArray:
-    return np.full(whole.interpreter.shape(node)(env), whole.operand(node.args[0], env)[()], dtype=object)
+def _filled(interpreter: Interpreter, node: FilledTensor, env: Environment) -> ObjectArray:
+    return np.full(interpreter.shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 
 def _entrywise(function: Callable[..., Number]) -> Rule:
     """The rule of a function of the entries at each position."""
-    return lambda whole, node, env: whole.elementwise(lambda numbers: function(*numbers), node.args, env)
+    return lambda interpreter, node, env: _elementwise(interpreter, lambda numbers: function(*numbers), node.args, env)
 
 
 def _of_matrix(function: Callable[[ObjectArray], ObjectArray]) -> Rule:
     """The rule of a function of a matrix, of each in the last two axes."""
-    return lambda whole, node, env: _of_each(function, whole.operand(node.args[0], env))
+    return lambda interpreter, node, env: _of_each(function, interpreter.array(node.args[0], env))
 
 
 def _of_each(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
@@ -198,19 +111,19 @@ def _of_each(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray)
     return np.stack(found).reshape(array.shape[:-2] + found[0].shape)
 
 
-def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> ObjectArray:
+def _function(interpreter: Interpreter, node: TensorFunction, env: Environment) -> ObjectArray:
     template, *operands = node.args
-    entry = whole.interpreter.compile(template.expr)
+    entry = interpreter.compile(template.expr)
     parameters = template.variables
-    return whole.elementwise(lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
+    return _elementwise(interpreter, lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
 
 
-def _cofactor(whole: WholeTensors, node: TensorCofactor, env: Environment) -> ObjectArray:
-    return _of_each(partial(cofactors, int(node.args[0])), whole.operand(node.args[1], env))
+def _cofactor(interpreter: Interpreter, node: TensorCofactor, env: Environment) -> ObjectArray:
+    return _of_each(partial(cofactors, int(node.args[0])), interpreter.array(node.args[1], env))
 
 
-def _log_sum_exp(whole: WholeTensors, node: TensorLogSumExp, env: Environment) -> ObjectArray:
-    array = whole.operand(node.args[0], env)
+def _log_sum_exp(interpreter: Interpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
+    array = interpreter.array(node.args[0], env)
     axes = [int(axis) for axis in node.args[1]]
     last = np.moveaxis(array, axes, range(-len(axes), 0))
     kept = last.shape[: last.ndim - len(axes)]

@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.points import evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term
+from sympy_tensordiff.structure.values import over_box
 from sympy_tensordiff.symbolic.indices import data_of
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
@@ -94,10 +95,7 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
     own, value, place = side
     key = ("factor", inner, side)
     if key not in derivative._kernels:
-        names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in (*inner, *own)}
-        moved = {b.index: names[b.index] + b.low for b in (*inner, *own)}
-        axes = [(names[b.index], b.high - b.low + 1) for b in (*inner, *own)]
-        axes = axes or [(sympy.Dummy("t", integer=True), sympy.S.One)]
+        moved, axes = over_box((*inner, *own))
         tensor = TensorComprehension(value.xreplace(moved), *axes)
         derivative._kernels[key] = lambdify(derivative.args, tensor, "numba", **derivative._options)
     values = derivative._kernels[key](*operator._arrays)

@@ -64,6 +64,14 @@ class FlatVariables:
         return flat(given[name] for name in self.names)
 
 
+def starting_at(variables: Sequence[Any], start: Any, several: bool) -> tuple[FlatVariables, NDArray[Any]]:
+    """Variables in the shapes of what they start from, an array for each, and its flat vector."""
+    arrays = [np.asarray(array, dtype=float) for array in (start if several else (start,))]
+    if len(arrays) != len(variables):
+        raise ArgumentError(f"start has {len(arrays)} arrays, there are {len(variables)} variables")
+    return FlatVariables(variables, [array.shape for array in arrays]), flat(arrays)
+
+
 class NonlinearProgram:
     """Minimise an objective where tensors of constraints are within bounds; made by `nlp`.
 
@@ -86,7 +94,7 @@ class NonlinearProgram:
         constraints: Sequence[Any],
         variables: tuple[Any, ...],
         data: Mapping[Any, Any],
-        starts: Sequence[Any],
+        start: tuple[FlatVariables, NDArray[Any]],
         bounds: Any,
         constraint_bounds: Any,
     ) -> None:
@@ -103,11 +111,7 @@ class NonlinearProgram:
         self._constraints = lambdify(arguments, tuple(constraints), parallel=False) if constraints else None
         self._jacobian = structured_jacobian(arguments, list(constraints), variables) if constraints else None
         self._hessian = structured_hessian((*arguments, factor, *multipliers), lagrangian, variables)
-        examples = [np.asarray(s, dtype=float) for s in starts]
-        if len(examples) != len(variables):
-            raise ArgumentError(f"start has {len(examples)} arrays, there are {len(variables)} variables")
-        self._flat = FlatVariables(variables, [e.shape for e in examples])
-        self.x0: NDArray[Any] = flat(examples)
+        self._flat, self.x0 = start
         self.n = self._flat.size
         values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
@@ -241,8 +245,8 @@ def nlp(
     tensors = list(constraints) if isinstance(constraints, tuple | list) else [constraints]
     tensors = [as_operand(c, "the constraint") for c in tensors]
     variables = independent_variables(wrt)
-    starts = tuple(start) if isinstance(wrt, tuple | list | sympy.Tuple) else (start,)
-    return NonlinearProgram(own, tensors, variables, dict(data or {}), starts, bounds, constraint_bounds)
+    at = starting_at(variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
+    return NonlinearProgram(own, tensors, variables, dict(data or {}), at, bounds, constraint_bounds)
 
 
 def _bounds(

@@ -110,13 +110,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         ArgumentError
             If there are not as many variables.
         """
-        ranges = []
-        for number, shapes in zip((i, j), self._derivative.shapes(self._known), strict=True):
-            if not 0 <= number < len(shapes):
-                raise ArgumentError(f"block ({i}, {j}): there are {len(shapes)} variables, counted from 0")
-            ends = np.cumsum([0, *map(math.prod, shapes)])
-            ranges.append(slice(int(ends[number]), int(ends[number + 1])))
-        return BlockOperator(self, ranges[0], ranges[1])
+        return BlockOperator(self, (i, j))
 
     def tocsr(self, limit: int = MOST_ENTRIES) -> Any:
         """All entries in compressed rows.
@@ -187,32 +181,30 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 class BlockOperator(StructuredOperator):
     """The rows of one variable and the columns of one variable of a `StructuredOperator`."""
 
-    def __init__(self, whole: StructuredOperator, rows: slice, columns: slice) -> None:
-        self._whole, self._rows, self._columns = whole, rows, columns
+    def __init__(self, whole: StructuredOperator, place: tuple[int, int]) -> None:
+        self._whole, self._place = whole, place
         self._derivative, self._known, self._method = whole._derivative, whole._known, None
-        LinearOperator.__init__(self, whole.dtype, (rows.stop - rows.start, columns.stop - columns.start))
+        ranges = []
+        for number, shapes in zip(place, self._derivative.shapes(self._known), strict=True):
+            if not 0 <= number < len(shapes):
+                raise ArgumentError(f"block {place}: there are {len(shapes)} variables, counted from 0")
+            ends = np.cumsum([0, *map(math.prod, shapes)])
+            ranges.append(slice(int(ends[number]), int(ends[number + 1])))
+        self._rows, self._columns = ranges
+        LinearOperator.__init__(self, whole.dtype, tuple(own.stop - own.start for own in ranges))
 
     @property
     def is_symmetric(self) -> bool:
         """Whether the block is one on the diagonal of a Hessian."""
         return self._whole.is_symmetric and self._rows == self._columns
 
-    @cached_property
-    def _dense_here(self) -> bool:
-        whole, place = self._whole, (self._rows.start, self._columns.start)
-        rows, columns = self._derivative.shapes(self._known)
-        starts = [np.cumsum([0, *map(math.prod, side)]) for side in (rows, columns)]
-        for group in whole._derivative.dense_groups:
-            for term in group.terms:
-                at = int(starts[0][term.row.tensor]), int(starts[1][term.column.tensor])
-                if at == place or (term.mirrored and at[::-1] == place):
-                    return True
-        return False
-
     @property
     def has_dense_terms(self) -> bool:
         """Whether some terms fill this block."""
-        return self._dense_here
+        terms = [term for group in self._derivative.dense_groups for term in group.terms]
+        places = {(t.row.tensor, t.column.tensor) for t in terms}
+        places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
+        return self._place in places
 
     @cached_property
     def sparse_part(self) -> Any:
@@ -224,9 +216,6 @@ class BlockOperator(StructuredOperator):
         full = np.zeros(self._whole.shape[0 if transposed else 1])
         full[given] = vector
         return self._whole._times(full, transposed=transposed and not self._whole.is_symmetric)[taken]
-
-    def _rmatvec(self, x: NDArray[Any]) -> NDArray[Any]:
-        return self._times(np.ravel(x), transposed=True)
 
     def diagonal(self) -> NDArray[Any]:
         """The diagonal of a block on the diagonal."""

@@ -276,51 +276,25 @@ def _normalised(terms: Any) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _cases(value: Expr, *, factors: bool = True) -> list[tuple[tuple[Boolean, ...], Expr]]:
-    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside.
-
-    With ``factors``, a factor of indices alone is a condition as well: it is not 0.
-    """
-    if factors and _is_of_indices(value):
-        return [((sympy.Ne(value, 0),), value)]
+def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
+    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside."""
     if isinstance(value, Piecewise) and not any(_holds_values(c) for _, c in value.args):
         return _branches(value.args)
     if isinstance(value, KroneckerDelta):
         return [((sympy.Eq(*value.args[:2]),), sympy.S.One)]
     if isinstance(value, sympy.Mul):
-        cases = product(*(_cases(factor, factors=factors) for factor in value.args))
-        return [(_together(rows for rows, _ in case), sympy.Mul(*(v for _, v in case))) for case in cases]
+        return [
+            (tuple(dict.fromkeys(row for rows, _ in case for row in rows)), sympy.Mul(*(v for _, v in case)))
+            for case in product(*map(_cases, value.args))
+        ]
     if isinstance(value, sympy.Add):
         together: dict[tuple[Boolean, ...], list[Expr]] = {}
-        for conditions, part in (case for argument in value.args for case in _cases(argument, factors=False)):
+        for conditions, part in (case for argument in value.args for case in _cases(argument)):
             together.setdefault(conditions, []).append(part)
         return [(conditions, sympy.Add(*parts)) for conditions, parts in together.items()]
     if isinstance(value, IndexedSum):
         return [(_is_filled(value), value)]
-    return _split_where_zero(value) or [((), value)] if value != 0 else []
-
-
-def _is_of_indices(value: Expr) -> bool:
-    """Whether a value is a polynomial of integers that are known with the pattern."""
-    return bool(
-        value.is_integer and not value.is_number and not value.has(IndexedSum, Piecewise, KroneckerDelta)
-    ) and not _holds_values(value)
-
-
-def _together(conditions: Any) -> tuple[Boolean, ...]:
-    return tuple(dict.fromkeys(row for rows in conditions for row in rows))
-
-
-def _split_where_zero(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
-    """The cases of a condition inside of the value, where the value is 0 in one of them: ``sin(delta*x)``."""
-    for node in sorted(value.atoms(Piecewise, KroneckerDelta), key=sympy.default_sort_key):
-        if value.has(IndexedSum) or (isinstance(node, Piecewise) and any(_holds_values(c) for _, c in node.args)):
-            continue
-        choice = node.rewrite(Piecewise) if isinstance(node, KroneckerDelta) else node
-        parts = [(value.xreplace({node: part}), condition) for part, condition in choice.args]
-        if any(part == 0 for part, _ in parts):
-            return _branches(parts)
-    return []
+    return [((), value)] if value != 0 else []
 
 
 def _branches(pieces: Any) -> list[tuple[tuple[Boolean, ...], Expr]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
+from sympy_tensordiff.structure.terms import Binder
 from sympy_tensordiff.symbolic.indices import data_of
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 
@@ -30,13 +31,8 @@ class GroupKernel:
         self.number = len(group.values)
         self._is_box = _is_box(group)
         arguments = list(args)
-        if not group.binders:
-            axes: list[tuple[Any, Any]] = [(sympy.Dummy("t", integer=True), sympy.S.One)]
-            moved: dict[Any, Any] = {}
-        elif self._is_box:
-            names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in group.binders}
-            moved = {b.index: names[b.index] + b.low for b in group.binders}
-            axes = [(names[b.index], b.high - b.low + 1) for b in group.binders]
+        if self._is_box:
+            moved, axes = over_box(group.binders)
         else:
             step, count = sympy.Dummy("t", integer=True), sympy.Symbol(unused("points", args), integer=True)
             lists = [TensorSymbol(unused(f"at_{n}", args), count, dtype=int) for n in range(len(group.binders))]
@@ -54,6 +50,13 @@ class GroupKernel:
         if points and self._is_box:
             shape = [int(c[-1] - c[0]) + 1 for c in points]
         self._kernel(*given, out=tuple(part.reshape(shape) for part in out.reshape(self.number, -1)))
+
+
+def over_box(binders: Sequence[Binder]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
+    """Indices that count from 0 in place of those of a box, and the axes over them; no binders have one point."""
+    names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
+    axes = [(names[b.index], b.high - b.low + 1) for b in binders]
+    return {b.index: names[b.index] + b.low for b in binders}, axes or [(sympy.Dummy("t", integer=True), sympy.S.One)]
 
 
 def _with_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:

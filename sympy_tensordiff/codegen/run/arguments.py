@@ -59,19 +59,29 @@ class ArgumentChecker:
 
     def prepare(self, values: Sequence[Any]) -> Prepared:
         """Check ``values`` and convert them to what the driver takes."""
-        if len(values) != len(self.arguments):
-            expected = ", ".join(a.label for a in self.arguments)
-            needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"
-            raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
+        self.check_count(values)
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
         shapes, sizes = self._result_shapes(read)
-        real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
-        dtype = result_dtype(real)
+        dtype = self.result_dtype(read)
         converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
         for argument, value in zip(self.arguments, converted, strict=True):
             if argument.symmetric and isinstance(value, np.ndarray):
                 refuse_asymmetric(f"argument {argument.label}", value)
         return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
+
+    def check_count(self, values: Sequence[Any]) -> None:
+        """Refuse a call with another number of arguments."""
+        if len(values) != len(self.arguments):
+            expected = ", ".join(a.label for a in self.arguments)
+            needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"
+            raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
+
+    def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
+        """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
+        real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
+        strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
+        # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
+        return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
         """The checks of data whose violation the least and the greatest entries allow.
@@ -213,11 +223,7 @@ def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> i
 
 def _read_array(argument: Argument, value: Any) -> Any:
     array = value if isinstance(value, DeviceArray) else as_array(argument, value)
-    check_dtype(argument, array.dtype)
-    if array.ndim != len(argument.shape):
-        raise ArgumentError(
-            f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
-        )
+    check_array(argument, array)
     return array
 
 
@@ -236,6 +242,16 @@ def as_array(argument: Argument, value: Any) -> NDArray[Any]:
                 "or make the function with td.torch_function"
             ) from None
         raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
+
+
+def check_array(argument: Argument, array: Any) -> None:
+    """Raise where an argument has another type or another number of axes, whoever's array it is."""
+    check_dtype(argument, array.dtype)
+    if len(array.shape) != len(argument.shape):
+        raise ArgumentError(
+            f"argument {argument.label} has {len(array.shape)} axes (shape {array.shape}), "
+            f"expected {len(argument.shape)}"
+        )
 
 
 def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
@@ -297,12 +313,15 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
-    if argument.kind == "integer":
-        return _read_integer(argument, value)
-    if argument.dtype == "integer":
+    if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)
-    return _read_array(argument, value) if is_array else _read_scalar(argument, value)
+    return _read_array(argument, value) if is_array else read_number(argument, value)
+
+
+def read_number(argument: Argument, value: Any) -> Any:
+    """The value of an argument that is a number."""
+    return (_read_integer if argument.kind == "integer" else _read_scalar)(argument, value)
 
 
 # ---------------------------------------------------------------------------- converting
@@ -329,17 +348,6 @@ def said_of(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
 def outside_range(cause: str, selects: str, length: int) -> DataIndexError:
     """The error where data lead out of an axis, or of their own range, of a length."""
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
-
-
-def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:
-    """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
-    strong = [
-        v.dtype if v.dtype.kind == "f" else np.dtype(np.float64)
-        for v in values
-        if isinstance(v, np.ndarray | DeviceArray)
-    ]
-    # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
-    return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
 
 def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:

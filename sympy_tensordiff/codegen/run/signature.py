@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.results import SINGLE
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.functions import Partial
@@ -178,6 +181,27 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
                 f"{arg!r} cannot be an argument of a kernel: give tensor symbols, scalar symbols and integer symbols"
             )
     return tuple(found), names, arrays
+
+
+def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
+    """What checks arguments and reads sizes off them, under the names of the symbols, without any kernel.
+
+    Raises
+    ------
+    ArgumentError
+        If no argument determines a size in a shape.
+    """
+    reader = Reader(Graph())
+    reader.use((*exprs, *args))
+    arguments, _, _ = read_arguments(reader, args)
+    names = {variable: str(symbol) for symbol, variable in reader.free.items()}
+    shaped = tuple(
+        replace(a, name=a.label, **(extents_of_argument(reader, arg, {}, names) if a.kind == "array" else {}))
+        for a, arg in zip(arguments, args, strict=True)
+    )
+    program = Program(shaped, (), (), ())
+    check_determined(program)
+    return ArgumentChecker(program, may_be_empty)
 
 
 def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
