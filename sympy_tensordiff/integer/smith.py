@@ -1,9 +1,10 @@
-"""Integer linear systems ``A x = b`` with an unknown right side: Smith form, kernel, cokernel.
+"""Integer linear systems ``A x = b`` with an unknown right side: diagonal form, kernel, cokernel.
 
 The laws are those of Urban and van der Smagt (2017), sec. 4.1, eqs. (9) to (19). The paper
 builds the Smith form by Bézout steps (its algorithm 1), after which the transforms of a 12x12
 matrix have hundreds of digits. Here the matrix is brought to echelon form by columns and by
 rows in turn, each time with a transform kept short by lattice reduction, until it is diagonal.
+One factor need not divide the next, as it does in the Smith form: no law asks for that.
 
 A matrix is a sequence of rows of integers; where it may have no rows, its number of columns is
 passed as well. Everything is exact, and the same matrix gives the same result in every run.
@@ -12,7 +13,6 @@ passed as well. Everything is exact, and the same matrix gives the same result i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import gcd
 from operator import index
 from typing import NamedTuple, TypeAlias
@@ -23,7 +23,6 @@ from .lattice import (
     echelon,
     identity,
     leading_entry,
-    minus,
     negated,
     product,
     shortened,
@@ -33,20 +32,6 @@ from .lattice import (
 
 Vector: TypeAlias = tuple[int, ...]
 Matrix: TypeAlias = tuple[Vector, ...]
-
-
-class Smith(NamedTuple):
-    """The decomposition ``s = u * matrix * v``, eq. (12), ``u`` and ``v`` unimodular.
-
-    ``s`` is zero but for its first ``rank`` diagonal entries, the invariant ``factors``:
-    positive, each a divisor of the next, eqs. (10) and (11).
-    """
-
-    u: Matrix
-    s: Matrix
-    v: Matrix
-    rank: int
-    factors: Vector
 
 
 class Term(NamedTuple):
@@ -78,40 +63,6 @@ class Solution(NamedTuple):
     kernel: Matrix
 
 
-def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Smith:
-    """The Smith form with short transforms, for any shape and rank.
-
-    Columns ``rank`` and up of ``v`` are the `kernel_basis`, rows ``rank`` and up of ``u`` the
-    `cokernel`.
-
-    Parameters
-    ----------
-    matrix : sequence of rows of int
-    columns : int, optional
-        The number of columns; needed where there are no rows.
-
-    Examples
-    --------
-    Fig. 4 of the paper, ``x[i - 2*j - 2*k]``:
-
-    >>> smith_decomposition([[1, -2, -2]])
-    Smith(u=((1,),), s=((1, 0, 0),), v=((1, 0, 2), (0, 1, 1), (0, -1, 0)), rank=1, factors=(1,))
-
-    ``x[2*i + 4*j, 3*j]``:
-
-    >>> smith_decomposition([[2, 4], [0, 3]]).factors
-    (1, 6)
-    """
-    rows, width = _checked(matrix, columns)
-    form = _diagonalise(rows, width)
-    left, factors, right, cokernel, kernel = form
-    form.divide_in_order()
-    form.shorten()
-    rank = len(factors)
-    s = tuple(tuple(factors[i] if i == j < rank else 0 for j in range(width)) for i in range(len(rows)))
-    return Smith(_frozen(left + cokernel), s, tuple(zip(*right, *kernel, strict=True)), rank, tuple(factors))
-
-
 def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
     """A short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
 
@@ -127,31 +78,6 @@ def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) ->
     ((1, 0), (0, 1))
     """
     return _frozen(_diagonalise(*_checked(matrix, columns)).kernel)
-
-
-def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """Rows ``c`` such that ``matrix * x = b`` is solvable over Q iff every ``c . b == 0``, eq. (16).
-
-    >>> cokernel([[2], [1]])  # x[2*i, i]
-    ((1, -2),)
-    """
-    return _frozen(_diagonalise(*_checked(matrix, columns)).cokernel)
-
-
-def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) -> tuple[tuple[Fraction, ...], ...]:
-    """The pseudo-inverse ``I`` of eqs. (18) and (19), with the law ``A * I * A == A``.
-
-    ``I * b`` is the sum of the particular terms of `solve`.
-
-    >>> pseudo_inverse([[2, 0], [0, 3]])
-    ((Fraction(1, 2), Fraction(0, 1)), (Fraction(0, 1), Fraction(1, 3)))
-    """
-    rows, width = _checked(matrix, columns)
-    terms = solve(rows, width).particular
-    return tuple(
-        tuple(sum((Fraction(t.column[i] * t.row[j], t.factor) for t in terms), Fraction()) for j in range(len(rows)))
-        for i in range(width)
-    )
 
 
 def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Solution:
@@ -214,25 +140,6 @@ class _DiagonalForm(NamedTuple):
             if leading_entry(left[i]) < 0:
                 left[i], right[i] = negated(left[i]), negated(right[i])
 
-    def divide_in_order(self) -> None:
-        """Make each factor, all of them positive, a divisor of the next, eq. (11)."""
-        factors = self.factors
-        for i in range(len(factors)):
-            for j in range(i + 1, len(factors)):
-                if factors[j] % factors[i]:
-                    self._make_divide(i, j)
-
-    def _make_divide(self, i: int, j: int) -> None:
-        """Put the gcd of two factors in place ``i`` and their lcm in place ``j``."""
-        left, factors, right = self[:3]
-        common = gcd(factors[i], factors[j])
-        a, b = factors[i] // common, factors[j] // common
-        x = pow(a, -1, b)  # 0 where b == 1
-        y = (1 - x * a) // b  # x*a + y*b == 1
-        left[i], left[j] = _combined(x, left[i], y, left[j]), _combined(-b, left[i], a, left[j])
-        right[i], right[j] = _combined(1, right[i], 1, right[j]), _combined(-y * b, right[i], x * a, right[j])
-        factors[i], factors[j] = common, common * a * b
-
 
 def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
     """A diagonal form by echelon forms of columns and rows in turn.
@@ -272,11 +179,6 @@ def _checked(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows
     if any(len(row) != columns for row in rows):
         raise ValueError(f"all rows of {rows} should have {columns} entries")
     return rows, columns
-
-
-def _combined(p: int, v: list[int], q: int, w: list[int]) -> list[int]:
-    """The vector ``p * v + q * w``."""
-    return minus([p * x for x in v], -q, w)
 
 
 def _frozen(rows: Rows) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from random import Random
 
@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 from sympy.matrices.normalforms import smith_normal_decomp
 from sympy.polys.matrices import DomainMatrix
 
+from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.smith import (
     Congruence,
-    Smith,
     Solution,
     Term,
-    cokernel,
     kernel_basis,
-    pseudo_inverse,
-    smith_decomposition,
     solve,
 )
 
@@ -75,34 +72,13 @@ def matrices(draw, height=4, width=5, bound=6):
     return [[draw(entries) for _ in range(n)] for _ in range(m)], n
 
 
-def check_smith(matrix, width):
-    result = smith_decomposition(matrix, width)
-    u, s, v, rank, factors = result
-    assert isinstance(result, Smith)
-    assert times(times(u, matrix, width), v, width) == s
-    assert abs(determinant(u)) == abs(determinant(v)) == 1
-    assert len(u) == len(s) == len(matrix) and len(v) == width and all(len(row) == width for row in s)
-    expected = [[factors[i] if i == j < rank else 0 for j in range(width)] for i in range(len(matrix))]
-    assert [list(row) for row in s] == expected
-    assert len(factors) == rank and all(f > 0 for f in factors)
-    assert all(b % a == 0 for a, b in pairwise(factors))
-    columns = tuple(zip(*v, strict=True))
-    assert is_short(u[:rank], u[rank:]) and is_short(columns[:rank], columns[rank:])
-    return result
-
-
 @given(matrices())
 @settings(max_examples=50, deadline=None)
-def test_smith_laws(case):
-    matrix, width = case
-    result = check_smith(matrix, width)
-    assert result.factors == sympy_factors(matrix, width)
-    assert kernel_basis(matrix, width) == tuple(zip(*result.v, strict=True))[result.rank :]
-    assert cokernel(matrix, width) == result.u[result.rank :]
-    assert smith_decomposition(tuple(map(tuple, matrix)), width) == result
+def test_laws(case):
+    check_laws(*case)
 
 
-def test_smith_of_many_shapes():
+def test_laws_for_many_shapes():
     random = Random(7)
     for _ in range(400):
         height, width = random.randint(1, 7), random.randint(1, 7)
@@ -110,32 +86,23 @@ def test_smith_of_many_shapes():
         for row in matrix:
             if random.random() < 0.3:
                 row[:] = [x * random.choice([0, 2, 6]) for x in row]
-        assert check_smith(matrix, width).factors == sympy_factors(matrix, width)
+        check_laws(matrix, width)
 
 
-@given(matrices())
-@settings(max_examples=40, deadline=None)
-def test_cokernel_is_the_kernel_of_the_transpose(case):
-    matrix, width = case
-    rows = cokernel(matrix, width)
-    assert len(rows) == len(matrix) - len(sympy_factors(matrix, width))
-    assert not any(any(row) for row in times(rows, matrix, width))
-    assert sympy_factors(list(map(list, rows)), len(matrix)) == (1,) * len(rows)
-
-
-@given(matrices())
-@settings(max_examples=40, deadline=None)
-def test_pseudo_inverse(case):
-    matrix, width = case
-    inverse = pseudo_inverse(matrix, width)
-    assert len(inverse) == width and all(len(row) == len(matrix) for row in inverse)
-    assert all(isinstance(x, Fraction) for row in inverse for x in row)
-    expected = tuple(map(tuple, matrix))
-    assert times(times(matrix, inverse, len(matrix)), matrix, width) == expected
-    u, _, v, rank, factors = smith_decomposition(matrix, width)
-    if rank == width == len(matrix):  # then the pseudo-inverse is the inverse, eq. (18)
-        scaled = [[Fraction(x, factor) for x in row] for row, factor in zip(u, factors, strict=True)]
-        assert inverse == times(v, scaled, width)
+def check_laws(matrix, width):
+    """The rows and columns of both sides are bases of all integer vectors in which the matrix is diagonal."""
+    solution = solve(matrix, width)
+    left = [*(term.row for term in solution.particular), *solution.equations]
+    right = tuple(zip(*(term.column for term in solution.particular), *solution.kernel, strict=True))
+    factors = [term.factor for term in solution.particular]
+    assert len(left) == len(matrix) and all(f > 0 for f in factors)
+    assert abs(determinant(left)) == abs(determinant(right)) == 1
+    expected = [[factors[i] if i == j < len(factors) else 0 for j in range(width)] for i in range(len(matrix))]
+    assert [list(row) for row in times(times(left, matrix, width), right, width)] == expected
+    assert prod(factors) == prod(sympy_factors(matrix, width)) and len(factors) == len(sympy_factors(matrix, width))
+    assert len(independent(map(tuple, matrix))) == len(factors)
+    assert kernel_basis(matrix, width) == solution.kernel
+    assert solve(tuple(map(tuple, matrix)), width) == solution
 
 
 def holds(solution, right):
@@ -205,19 +172,6 @@ def test_every_solution_is_met_exactly_once():
             assert sorted(met) == found[right]
 
 
-def test_solve_has_the_index_of_the_smith_form():
-    """The moduli need not be the invariant factors, but their product is the same index."""
-    random = Random(11)
-    for _ in range(200):
-        matrix = [[x * random.choice([1, 2, 3]) for x in row] for row in random_matrix(random, 3, 4, 4)]
-        factors = smith_decomposition(matrix).factors
-        solution = solve(matrix)
-        assert prod(t.factor for t in solution.particular) == prod(factors)
-        assert len(solution.congruences) >= sum(f > 1 for f in factors)
-        rows = [list(t.row) for t in solution.particular] + [list(row) for row in solution.equations]
-        assert abs(determinant(rows)) == 1
-
-
 @every(
     "matrix, factors, solution",
     [
@@ -261,24 +215,20 @@ def test_solve_has_the_index_of_the_smith_form():
 )
 def test_chosen_matrices(matrix, factors, solution):
     width = len(matrix[0])
-    assert check_smith(matrix, width).factors == factors == sympy_factors(matrix, width)
+    assert factors == sympy_factors(matrix, width)
+    check_laws(matrix, width)
     assert solve(matrix) == solution
     check_solution(matrix, width, list(product(range(-6, 7), repeat=len(matrix))), box=3)
 
 
 def test_no_rows_and_no_columns():
-    assert smith_decomposition([], columns=2) == Smith((), (), ((1, 0), (0, 1)), 0, ())
     assert solve([], columns=2) == Solution((), (), (), ((1, 0), (0, 1)))
-    assert smith_decomposition([[], []]) == Smith(((1, 0), (0, 1)), ((), ()), (), 0, ())
     assert solve([[], []]) == Solution((), (), ((1, 0), (0, 1)), ())
-    assert smith_decomposition([], columns=0) == Smith((), (), (), 0, ())
-    assert pseudo_inverse([], columns=2) == ((), ())
-    assert pseudo_inverse([[], []]) == ()
 
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="number of columns"):
-        smith_decomposition([])
+        solve([])
     with pytest.raises(ValueError, match="3 entries"):
         solve([[1, 2, 3], [1, 2]])
     with pytest.raises(ValueError, match="2 entries"):

@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, bounds, scalars, stat
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.smith import smith_decomposition
+from sympy_tensordiff.integer.lattice import independent
 
 _COMPARISONS = ("lt", "le", "eq", "ne")
 _CONNECTIVES = ("and", "or", "not")
@@ -178,8 +178,8 @@ class _KernelLaws:
         while len(once) == 1 and isinstance(once[0], If):
             once = _adding(once[0].body)
         plain = [form for form in additions[0].index if form.hidden().isdisjoint(scatter.axes)]
-        matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in plain]
-        if once != additions or smith_decomposition(matrix, len(scatter.axes)).rank < len(scatter.axes):
+        matrix = [tuple([form.coefficient(axis) for axis in scatter.axes]) for form in plain]
+        if once != additions or len(independent(matrix)) < len(scatter.axes):
             raise VerificationError(f"{self.where}: two instances of an exclusive scatter may add to one entry")
 
     def kind(self, name: str) -> str | None:
