@@ -50,7 +50,7 @@ from sympy_tensordiff.codegen.ir.walk import (
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.smith import smith_decomposition
+from sympy_tensordiff.integer.lattice import independent
 
 _ARITY: dict[str, tuple[int, int | None]] = {
     "add": (2, None), "mul": (2, None), "max": (2, None), "min": (2, None), "and": (2, None), "or": (2, None),
@@ -192,8 +192,8 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
             break
         once = once[0].body
     plain = [form for form in additions[0].index if form.hidden().isdisjoint(scatter.axes)]
-    matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in plain]
-    return once == additions and smith_decomposition(matrix, len(scatter.axes)).rank == len(scatter.axes)
+    matrix = [tuple([form.coefficient(axis) for axis in scatter.axes]) for form in plain]
+    return once == additions and len(independent(matrix)) == len(scatter.axes)
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:

@@ -26,10 +26,10 @@ from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_e
 from sympy_tensordiff.codegen.lower.storage import Storage
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
-from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import Rows, partition
 
 _FACTORS = 5
@@ -174,7 +174,7 @@ class Matrices(Storage):
         labels = [*both, *first, *second, *summed, *alone]
         variables = [v for v in split.context.variables if any(v in label.atoms() for label in labels)]
         vectors = [tuple([label.coefficient(v) for v in variables]) for label in labels]
-        if smith.smith_decomposition(vectors, len(variables)).rank < len(labels):
+        if len(independent(vectors)) < len(labels):
             return None
         ranges: Ranges = {}
         for label in labels:
