@@ -216,28 +216,6 @@ def test_damaged_code_is_compiled_again(folder, request):
     again = loaded_again(program)
     np.testing.assert_array_equal(again(np.ones(2)), expected)
     assert not reused(again)
-    next(folder.glob("k_*.sums")).unlink()
-    cache._drop_unknown_code(next(folder.glob("k_*.py")))
-    assert not list(folder.glob("__pycache__/*.nb?"))
-
-
-def test_code_that_is_written_while_it_is_noted(folder, request, monkeypatch):
-    """What a process notes of compiled code holds for what another one has written meanwhile."""
-    program, write = unique_program(request), cache._write
-
-    def overtaken(place, name, text):
-        monkeypatch.setattr(cache, "_write", write)
-        other = next(place.glob("__pycache__/*.nbc"))
-        other.with_name(other.name.replace(".1.nbc", ".2.nbc")).write_bytes(other.read_bytes())
-        return write(place, name, text)
-
-    function = CompiledFunction(program, "numba")
-    function._load(np.dtype(float))
-    monkeypatch.setattr(cache, "_write", overtaken)
-    function(np.ones(2))
-    again = loaded_again(program)
-    again(np.ones(2))
-    assert reused(again) == 1
 
 
 def test_code_that_others_could_have_written_is_not_used(folder, request):

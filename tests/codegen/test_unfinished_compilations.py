@@ -79,7 +79,7 @@ def interrupted(function, place, raised=signal.SIGINT):
         assert is_over, f"nothing calls {place}"
 
 
-PLACES = ("_object_compiled_hook", "exec_module", "add_overload", "finalize_object", "_save_data", "_dispose", "seal")
+PLACES = ("_object_compiled_hook", "exec_module", "add_overload", "finalize_object", "_save_data", "_dispose")
 
 
 @pytest.mark.parametrize("place", PLACES)

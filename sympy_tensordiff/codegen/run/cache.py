@@ -2,11 +2,10 @@
 
 A file is needed: Numba keeps its compiled code beside it, and tracebacks show its lines. Files
 are named after a hash of their text and of what compiled code depends on besides it, so that they
-never change; the folder belongs to the user alone, since what lies in it is executed. No file is
-trusted all the same: a module is made of the text that was asked for, which the file merely has
-to show, and compiled code is used only where it has the checksums that were noted when it was
-written. Several processes may write at once: each file appears as a whole, and a module is
-compiled for one type of numbers, so that what they write is the same.
+never change; the folder belongs to the user alone, since what is in it is executed. A module is
+made of the text that was asked for, which the file merely has to show. Several processes may
+write at once: each file appears as a whole, and a module is compiled for one type of numbers, so
+that what they write is the same.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
             # Numba has no place for compiled code: RuntimeError.
             with contextlib.suppress(OSError, RuntimeError):
                 path = _write(folder(), f"k_{digest}.py", source)
-                _drop_unknown_code(path)
+                _code_folder(path.parent)
                 loader = _TextLoader(source, str(path))
                 return _import(name, importlib.util.spec_from_file_location(name, path, loader=loader))
         # Numba has no place for compiled code either.
@@ -129,7 +128,7 @@ def cache_folder() -> Path:
 
 
 def _code_folder(folder: Path) -> Path:
-    """Where Numba keeps compiled code of modules in ``folder``."""
+    """Where Numba keeps compiled code of modules in ``folder``, which nobody else can write either."""
     return _private(folder / "__pycache__")
 
 
@@ -197,56 +196,3 @@ class _TextLoader(importlib.abc.InspectLoader):
 
     def is_package(self, fullname: str) -> bool:
         return False
-
-
-# ---------------------------------------------------------------------------- compiled code
-
-
-def seal(module: ModuleType) -> None:
-    """Note the checksums of the code that Numba has compiled for a module, so that it is used again."""
-    path = Path(module.__spec__.origin or "") if module.__spec__ is not None else Path()
-    if not path.is_file():
-        return
-    try:
-        # Another process may write code, and what it notes of it, between our two steps.
-        for _ in range(_SEALS):
-            sums = _checksums(path)
-            if sums == _noted(path):
-                return
-            _write(path.parent, f"{path.stem}.sums", sums)
-    except OSError:
-        pass  # the code will be compiled again
-
-
-_SEALS = 5
-"""Turns in which the note of compiled code may be overtaken by other processes; each one writes a few times only."""
-
-
-def _drop_unknown_code(path: Path) -> None:
-    """Remove what lies in the place of a module's compiled code, but has not been noted as such.
-
-    Numba would load it: a damaged file would raise an error there, or run.
-    """
-    if _checksums(path) != _noted(path):
-        for file in _code_files(path):
-            file.unlink(missing_ok=True)
-
-
-def _code_files(path: Path) -> list[Path]:
-    return sorted(_code_folder(path.parent).glob(f"{path.stem}.*.nb[ci]"))
-
-
-def _checksums(path: Path) -> str:
-    """A line for each file of compiled code."""
-    lines = []
-    for file in _code_files(path):
-        with contextlib.suppress(FileNotFoundError):  # another process has removed it
-            lines.append(f"{hashlib.sha256(file.read_bytes()).hexdigest()} {file.name}\n")
-    return "".join(lines)
-
-
-def _noted(path: Path) -> str:
-    try:
-        return path.with_suffix(".sums").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -18,7 +19,7 @@ from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, c
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
-from sympy_tensordiff.codegen.run.cache import code_versions, load_source, seal
+from sympy_tensordiff.codegen.run.cache import code_versions, load_source
 from sympy_tensordiff.codegen.run.compilation import noticed, undivided
 from sympy_tensordiff.codegen.run.described import driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
@@ -132,7 +133,7 @@ class CompiledFunction:
         self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
         self._leases: list[Lease] = []
-        self._unsealed: list[ModuleType] = []
+        self._unfinished: list[ModuleType] = []
         self._on_disk = True
         self._recent: Recent | None = None
         self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
@@ -180,18 +181,16 @@ class CompiledFunction:
     def _compute(self, prepared: Prepared, filled: Sequence[Any]) -> Callable[..., None]:
         """Fill the results of a call, in which Numba may compile; what has filled them."""
         parallel = self._in_parallel()
-        is_compiled = (prepared.dtype, parallel) in self._runs and not self._unsealed
+        is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished
         try:
             with nullcontext() if is_compiled else undivided(self._forget), self._noticed(is_compiled):
                 run = self._load(prepared.dtype, parallel).chosen([*prepared.values, *filled])
                 self._run_quietly(run, prepared.values, filled)
-                loaded, self._unsealed = self._unsealed, []
-                for module in loaded:
-                    seal(module)
-        except OSError:
+                self._unfinished.clear()
+        except (OSError, EOFError, pickle.UnpicklingError):
             if not self._on_disk:
                 raise
-            self._on_disk = False  # there is no room for compiled code
+            self._on_disk = False  # there is no room for compiled code, or what there is of it is damaged
             self._forget()
             return self._compute(prepared, filled)
         return run
@@ -204,9 +203,9 @@ class CompiledFunction:
 
     def _forget(self) -> None:
         """Load all modules anew."""
-        for module in self._unsealed:
+        for module in self._unfinished:
             forget(module)
-        self._unsealed.clear()
+        self._unfinished.clear()
         self._runs.clear()
         self._leases.clear()
         self._recent = None
@@ -332,7 +331,7 @@ class CompiledFunction:
         for name, key in getattr(module, "FUNCTIONS", {}).items():
             setattr(module, name, supplied[key])
         if self.backend == "numba":
-            self._unsealed.append(module)
+            self._unfinished.append(module)
         return module
 
     def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
