@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine
@@ -55,17 +56,7 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
     (Set(target=Name(name='t'), value=Number(value=2), reduction='sum'),)
     """
-
-    def changed(part: Scalar) -> Scalar:
-        return names.get(part.name, part) if isinstance(part, Name) else part
-
-    def target(part: Name | Load) -> Name | Load:
-        return names.get(part.name, part) if isinstance(part, Name) else part
-
-    def value(scalar: Scalar) -> Scalar:
-        return rewrite_scalar(scalar, changed)
-
-    return rewrite(body, lambda statement, _: (with_parts(statement, value, target=target),))
+    return Renaming({}, scalars=names).body(tuple(body))
 
 
 def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:

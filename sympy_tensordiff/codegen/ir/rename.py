@@ -27,6 +27,8 @@ class Renaming:
         Arrays that lose their first axis, which all reads of them have in common.
     forms : mapping
         Forms in the place of integers.
+    scalars : mapping
+        Other scalars, or entries of arrays, in the place of those with these names.
     """
 
     def __init__(
@@ -34,9 +36,11 @@ class Renaming:
         names: Mapping[str, str],
         rows: frozenset[str] = frozenset(),
         forms: Mapping[str, Affine] | None = None,
+        scalars: Mapping[str, Name | Load] | None = None,
     ) -> None:
         self.names = names
         self.rows = rows
+        self.scalars: Mapping[str, Name | Load] = {old: Name(new) for old, new in names.items()} | dict(scalars or {})
         self._forms = {old: Affine.variable(new) for old, new in names.items()} | dict(forms or {})
 
     def name(self, name: str) -> str:
@@ -60,12 +64,12 @@ class Renaming:
     def _target(self, target: Name | Load) -> Name | Load:
         """What is set, of which the forms are new already."""
         if isinstance(target, Name):
-            return Name(self.name(target.name))
+            return self.scalars.get(target.name, target)
         return Load(target.array, target.index[1:]) if target.array in self.rows else target
 
     def _part(self, value: Scalar) -> Scalar:
         if isinstance(value, Name):
-            return Name(self.name(value.name))
+            return self.scalars.get(value.name, value)
         if isinstance(value, IndexValue):
             return IndexValue(self.form(value.form))
         if isinstance(value, Load):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sympy_tensordiff.codegen.ir.programs import Argument, Program, Scatter
-from sympy_tensordiff.codegen.ir.walk import array_shapes, forms, loops
+from sympy_tensordiff.codegen.ir.programs import Argument, Program
+from sympy_tensordiff.codegen.ir.walk import array_shapes, uses
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import quotients_in, slope
@@ -70,10 +70,7 @@ def check_determined(program: Program) -> None:
     needed |= {name for argument in program.arguments if argument.below for name in argument.below.atoms()}
     needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
     needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
-    for kernel in program.nests:
-        own = set(kernel.axes) | {loop.variable for loop in loops(kernel.body)}
-        used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
-        needed |= {name for form in used for name in form.atoms()} - own
+    needed |= {name for kernel in program.nests for name in uses(kernel).integers}
     for name in sorted(needed - known):
         raise ArgumentError(f"{name} is determined by no array's shape; add it to args")
 

@@ -32,8 +32,8 @@ class Slant(NamedTuple):
     """A bound of the variable ``term`` by an index around the sum: ``row + offset`` at most, or at least."""
 
     bound: Row
-    row: int
-    term: int
+    row: Affine
+    term: Affine
     offset: Affine
     is_upper: bool
 
@@ -96,6 +96,15 @@ class Split:
         """The variables that are summed in this matrix only, where not in both."""
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
+
+
+Ranges = dict[Affine, tuple[Affine, Affine]]
+"""The lowest and the highest value of each label."""
+
+
+def length(ends: tuple[Affine, Affine]) -> Affine:
+    """The number of values of a label."""
+    return ends[1] - ends[0] + 1
 
 
 def joined(matrices: Sequence[Matrix]) -> Matrix:

@@ -20,10 +20,10 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
+from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.storage import Block
-from sympy_tensordiff.codegen.lower.trapezoids import Trapezoids
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -34,7 +34,7 @@ from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, partition, quotie
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
 
-class Lowering(Trapezoids):
+class Lowering(Matrices):
     """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values

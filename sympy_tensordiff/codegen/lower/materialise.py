@@ -167,8 +167,11 @@ def solved_place(node: Node) -> int | None:
     return None
 
 
-def direction_place(node: Node) -> int | None:
-    """Which operand is the direction, a matrix, in which a node is the derivative of the cofactors of another one."""
+def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Which operand is the direction, a matrix, in which a node is the derivative of the cofactors of another one.
+
+    And the labels of the cofactors that are summed with it, and the others.
+    """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
             tensor, axes = node.args[1 - place], node.data.inputs[1 - place]
@@ -180,7 +183,7 @@ def direction_place(node: Node) -> int | None:
             ):
                 for pair, rest in ((axes[:2], axes[2:]), (axes[2:], axes[:2])):
                     if set(pair) == set(labels) and set(rest) == set(node.data.output):
-                        return place
+                        return place, pair, rest
     return None
 
 
@@ -201,7 +204,7 @@ def factorized(node: Node) -> Node | None:
         return node.args[0]
     if (found := determinant(node)) is not None:
         return found[1]
-    place = solved_place(node) if direction_place(node) is None else None
+    place = solved_place(node) if direction_of(node) is None else None
     return None if place is None else node.args[place].args[0]
 
 
@@ -231,8 +234,8 @@ def array_operands(node: Node) -> tuple[Node, ...] | None:
         return (found[1],)
     if is_product(node):
         place = solved_place(node)
-        if (direction := direction_place(node)) is not None:
-            place = 1 - direction
+        if (direction := direction_of(node)) is not None:
+            place = 1 - direction[0]
         return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
     return None
 

@@ -12,48 +12,55 @@ a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from math import prod
 
 from sympy_tensordiff.codegen.ir import programs
-from sympy_tensordiff.codegen.ir.programs import Contraction, Operand, Product
-from sympy_tensordiff.codegen.lower.costs import Hints, ProductCost, is_worth
-from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Split, Terms, joined, merged
+from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Product, Trapezoid
+from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
+from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Ranges, Slant, Split, Terms, joined, length, merged
 from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
+from sympy_tensordiff.codegen.lower.trapezoids import FEWEST, beside, slant_of, slanted_range
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.rows import Rows, partition
+from sympy_tensordiff.integer.rows import partition
 
 _FACTORS = 5
 """Of more factors than these, not all ways to make two matrices are compared."""
-
-Ranges = dict[Affine, tuple[Affine, Affine]]
-"""The lowest and the highest value of each label."""
 
 
 class Matrices(Storage):
     """Finds products of matrices. Parameters are those of `Storage`."""
 
+    trapezoids = False
+    """Whether the backend has products over trapezoids."""
+
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
         """A sum, written with the array of a product of matrices; None where loops are as good."""
-        if self.hints is None or node.args[0].op != "mul" or self._is_excluded(node):
+        if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
-        for terms in (Terms(*self.graph.open(node)), self._opened_twice(node, context)):
-            split = None if terms is None else self._split_sum(terms, context)
-            chosen = None if split is None else self._chosen(split)
-            if chosen is not None:
-                product = yield self._product_of(*chosen)
-                if product is not None:
-                    return self._put_together(product, chosen[-1])
+        for split in self._splits(node, context):
+            chosen = self._chosen(split)
+            product = None if chosen is None else (yield self._product_of(*chosen))
+            if chosen is not None and product is not None:
+                return self._put_together(product, *chosen[2:])
         return None
+
+    def _splits(self, node: Node, context: Context) -> Iterator[Split]:
+        """A sum taken apart: as it is, with a sum among its factors, and as one over a trapezoid."""
+        terms = Terms(*self.graph.open(node))
+        slant = slant_of(terms.rows, terms.variables, context.variables) if self.trapezoids else None
+        yield from self._split_sum(terms, context)
+        yield from self._split_sum(self._opened_twice(node, context), context)
+        yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
         """Whether a sum holds what must not be computed for more points than those asked for."""
@@ -83,8 +90,10 @@ class Matrices(Storage):
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
-    def _split_sum(self, terms: Terms, context: Context, apart: Rows = ()) -> Split | None:
-        """The parts of a sum; None where a product of matrices can sum over no variable, but for the rows ``apart``."""
+    def _split_sum(self, terms: Terms | None, context: Context, slant: Slant | None = None) -> Iterator[Split]:
+        """The parts of a sum, where a product of matrices can sum over a variable, but for the bound of a slant."""
+        if terms is None:
+            return
         graph = self.graph
         variables, rows, body = terms
         inside = context.inside(variables, rows)
@@ -100,13 +109,13 @@ class Matrices(Storage):
         factors = graph.factors(graph.substitute(body, values))
         used = frozenset[int]().union(*(factor.free for factor in factors))
         # A variable that no factor depends on is no label, and only counts.
-        bounds = [row for row in rows if row not in apart]
+        bounds = [row for row in rows if slant is None or row != slant.bound]
         summed = [v for v in variables if v in used - rounded and self._has_range(v, bounds)]
         inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
         if len(inner) < 2 or any(is_rounded(factor, known - self.outside) for factor in inner):
-            return None
+            return
         rest, own = partition(rows, summed)
-        return Split(
+        yield Split(
             tuple(summed),
             own,
             tuple(inner),
@@ -115,6 +124,7 @@ class Matrices(Storage):
             tuple([factor for factor in factors if factor.free.isdisjoint(summed)]),
             Context((*inside.variables, *names.values()), tuple(around)),
             {v: Affine.variable(q) for q, v in names.items()},
+            slant=slant,
         )
 
     def _has_range(self, v: int, rows: Sequence[Row]) -> bool:
@@ -129,8 +139,7 @@ class Matrices(Storage):
         factors may need it, too.
         """
         matrices = [self._matrix((factor,), split) for factor in split.factors]
-        hints = self.hints or Hints()
-        found = merged(matrices, lambda matrix: self.planner.entries(matrix.labels, split.context, hints))
+        found = merged(matrices, lambda matrix: self.planner.entries(matrix.labels, split.context, self.hints))
         if not 2 <= len(found) <= _FACTORS:
             return None
         pairs: list[tuple[Matrix, Matrix, Split]] = []
@@ -182,20 +191,24 @@ class Matrices(Storage):
             if found is None or not implied(Row("ge", found[1] - found[0]), self.facts):
                 return None
             ranges[label] = found
-        return ranges
+        if (slant := split.slant) is None:
+            return ranges
+        is_long = all(self._volume([label], ranges) >= FEWEST * BLOCK for label in (slant.row, slant.term))
+        return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
         """The lowest and the highest value of a label."""
-        return self.planner.range(label, split.context)
+        if split.slant is None:
+            return self.planner.range(label, split.context)
+        return slanted_range(self.planner, self.facts, label, split, split.slant)
 
     # -------------------------------------------------------------- what they cost
 
     def _iterations(self, split: Split) -> int:
         """About how often loops over all variables run."""
-        assert self.hints is not None
         variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
         ranges = [self._range(variable, split) for variable in variables]
-        total = prod(self.hints(_length(found)) for found in ranges if found is not None)
+        total = prod(self.hints(length(found)) for found in ranges if found is not None)
         for row in split.context.rows:
             total //= row.modulus if row.kind == "mod" else 1
         return total
@@ -212,8 +225,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
-        assert self.hints is not None
-        return prod(self.hints(_length(ranges[label])) for label in labels)
+        return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
         """Whether the entries of a matrix are those of a tensor as it is."""
@@ -242,7 +254,7 @@ class Matrices(Storage):
             (_, one), (_, other) = operands
             rows, columns = [label for label in one if label in rows], [label for label in other if label in columns]
         if split.slant is not None:  # the rows are cut into blocks
-            cut = Affine.variable(split.slant.row)
+            cut = split.slant.row
             rows.sort(key=lambda label: label != cut)
         output = [*both, *rows, *columns]
         # Numbers that do not depend on which of the two is first: a product and its transpose are one array.
@@ -251,11 +263,15 @@ class Matrices(Storage):
         key = (*((array, tuple([numbers[label] for label in labels])) for array, labels in found), split.slant)
         if key not in self._products:
             left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
-            whole = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
-            step = self._step(whole, ranges, numbers, split)
+            filled = self._fresh("t"), tuple([numbers[label] for label in output])
+            step: Product = Contraction(*filled, left, right)
+            if (slant := split.slant) is not None:
+                shift = self.form(slant.offset + ranges[slant.row][0] - ranges[slant.term][0])
+                number, is_upper = numbers[slant.row], slant.is_upper
+                step = Trapezoid(*filled, left, right, row=number, shift=shift, is_upper=is_upper)
             iterations = self._iterations(split)
             self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
-            self._products[key] = self._filled(step, [_length(ranges[label]) for label in output]), step.output
+            self._products[key] = self._filled(step, [length(ranges[label]) for label in output]), step.output
         tensor, axes = self._products[key]
         labels = dict(zip(numbers.values(), numbers, strict=True))
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
@@ -264,11 +280,9 @@ class Matrices(Storage):
         """The matrix of the rows, and that of the columns: the innermost index is that of the last axis."""
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
+        if split.slant is not None:
+            is_turned = split.slant.row in second.labels
         return (second, first) if is_turned else (first, second)
-
-    def _step(self, step: Contraction, ranges: Ranges, numbers: dict[Affine, int], split: Split) -> Product:
-        """What computes the product of two operands with numbered labels."""
-        return step
 
     def _filled(self, step: Product, shape: Sequence[Affine]) -> Node:
         """The new array that a step fills."""
@@ -282,7 +296,6 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
         """The array of a matrix, and the labels of its axes."""
-        assert self.hints is not None
         alone = split.alone(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not alone:
             read = matrix.factors[0]
@@ -377,13 +390,11 @@ class Matrices(Storage):
         found = yield self._temporary(tensor, Context((), ()))
         return found[0].array if found is not None and not found[1] else None
 
-    def _put_together(self, product: Node, split: Split) -> Node:
-        """The sum that is left."""
+    def _put_together(self, product: Node, ranges: Ranges, split: Split) -> Node:
+        """The sum that is left; the terms next to a slant are added."""
         graph = self.graph
+        if split.slant is not None:
+            rows = (*split.bounds, *split.rows, beside(split.slant, ranges[split.slant.row][0]))
+            product = graph.add([product, graph.sum(split.summed, rows, graph.mul(split.factors))])
         body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
         return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)
-
-
-def _length(ends: tuple[Affine, Affine]) -> Affine:
-    """The number of values of a label."""
-    return ends[1] - ends[0] + 1

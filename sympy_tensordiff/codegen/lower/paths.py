@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from opt_einsum import paths
+from opt_einsum.helpers import compute_size_by_dict
 
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import sums_labels
@@ -46,7 +47,7 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     operands = list(inputs)
 
     def multiplications(_: int, __: int, ___: int, ____: Labels, one: Labels, two: Labels) -> int:
-        return _volume(one | two, sizes)
+        return int(compute_size_by_dict(one | two, sizes))
 
     searches: list[Any] = [paths.greedy, partial(paths.greedy, cost_fn=multiplications)]
     if len(inputs) <= _SEVERAL:
@@ -69,7 +70,7 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 def _cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
     """The multiplications of a path, and the entries of its products."""
-    entries = sum(_volume(product, sizes) for _, product in products(inputs, output, path))
+    entries = sum(compute_size_by_dict(product, sizes) for _, product in products(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 
 
@@ -94,14 +95,7 @@ def products(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[t
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
     """The number of multiplications in all steps of a path."""
-    return sum(_volume(frozenset().union(*chosen), sizes) for chosen, _ in products(inputs, output, path))
-
-
-def _volume(labels: Labels, sizes: Mapping[int, int]) -> int:
-    total = 1
-    for label in labels:
-        total *= sizes[label]
-    return total
+    return sum(compute_size_by_dict(frozenset().union(*chosen), sizes) for chosen, _ in products(inputs, output, path))
 
 
 # ---------------------------------------------------------------------------- products that are part of others

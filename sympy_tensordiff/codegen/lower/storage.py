@@ -99,7 +99,8 @@ class Storage:
         self.arrays = arrays
         self.facts = facts
         self.temporaries = temporaries
-        self.hints = hints
+        self.hints = hints or Hints()
+        self.library = hints is not None
         self.planner = Planner(graph, facts)
         self.starts = Starts(graph)
         self.kernels: list[programs.Step] = []
@@ -363,10 +364,9 @@ class Storage:
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.
         """
-        hints = self.hints or Hints()
         ends = zip(candidate.lows, candidate.highs, strict=True)
-        entries = prod(hints(high[0] - low[0] + 1) for low, high in ends)
-        return entries < self.planner.entries(map(Affine.variable, context.variables), context, hints)
+        entries = prod(self.hints(high[0] - low[0] + 1) for low, high in ends)
+        return entries < self.planner.entries(map(Affine.variable, context.variables), context, self.hints)
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))

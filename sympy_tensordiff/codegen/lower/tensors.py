@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.lower.exponentials import finite
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
     determinant,
-    direction_place,
+    direction_of,
     factorized,
     is_positive,
     is_product,
@@ -196,8 +196,8 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> Product:
-        if (place := direction_place(node)) is not None:
-            return self.cofactor_tangent(node, place, name)
+        if (found := direction_of(node)) is not None:
+            return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
         if place is None:
             left, right = (
@@ -210,11 +210,11 @@ class _Definitions:
         right = Operand(self.name(node.args[1 - place]), node.data.inputs[1 - place])
         return Solve(name, node.data.output, matrix, right, factored=own if inverted in self.factors else "")
 
-    def cofactor_tangent(self, node: Node, place: int, name: str) -> CofactorTangent:
-        """The derivative of cofactors in the direction of the operand at ``place``."""
-        axes, labels = node.data.inputs[1 - place], node.data.inputs[place]
-        pair, rest = (axes[:2], axes[2:]) if set(axes[2:]) == set(node.data.output) else (axes[2:], axes[:2])
-        direction = tuple([rest[pair.index(label)] for label in labels])
+    def cofactor_tangent(
+        self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
+    ) -> CofactorTangent:
+        """The derivative of cofactors in the direction of the operand at ``place``, see `direction_of`."""
+        direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 

@@ -175,7 +175,7 @@ class _Fusion:
         loop = total_loop(kernel, group.extent)
         if loop is None or not _at(kernel, common, loop.variable):
             return False
-        if sum(map(is_accumulator, kernel.body)) > 1 or (kernel.axes and any(loops(loop.body))):
+        if kernel.axes and any(loops(loop.body)):
             return False
         if all(is_short(extent, FEW) for extent in self.shapes[kernel.array]):
             common = common | (self.flow.reads(kernel) & group.read)
@@ -215,16 +215,21 @@ class _Fusion:
         )
 
 
+def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
+    """What begins a reduction, its loop, and what sets the entry, of a kernel that does nothing else; else None."""
+    if len(kernel.body) != 3:
+        return None
+    start, loop, store = kernel.body
+    if is_accumulator(start) and isinstance(loop, Loop) and is_store(store):
+        return start, loop, store
+    return None
+
+
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     """The one loop at the top of a kernel that adds up over ``0 … extent - 1``; None where it is something else."""
-    own = [s for s in kernel.body if isinstance(s, Loop)]
-    others = [s for s in kernel.body if not (isinstance(s, Loop) or is_accumulator(s) or is_store(s))]
-    if len(own) != 1 or others:
-        return None
-    (loop,) = own
-    lows, highs = loop.lows, loop.highs
-    full = len(lows) == len(highs) == 1 and lows[0].form == Affine.of(0) and highs[0].form == extent - 1
-    return loop if full and highs[0].divisor == 1 else None
+    found = single_reduction(kernel)
+    ends = (Bound(ZERO),), (Bound(extent - 1),)
+    return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
 
 
 def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
@@ -255,11 +260,11 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 def is_plain_total(kernel: Kernel) -> bool:
     """Whether the entries of a kernel are sums, for which the parts of several blocks can be added up."""
-    accumulators = [s for s in kernel.body if is_accumulator(s)]
-    if not kernel.axes or list(map(reduction_of, accumulators)) != ["sum"]:
+    found = single_reduction(kernel)
+    if not kernel.axes or found is None:
         return False
-    last = kernel.body[-1]
-    return is_store(last) and last.value == accumulators[0].target
+    start, _, store = found
+    return reduction_of(start) == "sum" and store.value == start.target
 
 
 # ---------------------------------------------------------------------------- the nests of kernels that run together
@@ -338,9 +343,9 @@ class _Parts:
 
     def total(self, kernel: Kernel) -> None:
         """A sum over the turns: each adds to all entries."""
-        accumulator, axes = _accumulator(kernel), kernel.axes
-        if (loop := total_loop(kernel, self.step.extent)) is None:
+        if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
+        (accumulator, loop, store), axes = found, kernel.axes
         own = accumulator.target
         entry = kernel.entry if axes else own
         first: Statement = Set(entry, accumulator.value)
@@ -349,8 +354,6 @@ class _Parts:
         self.before.append(first)
         self.sums += [accumulator.name] if not axes and reduction_of(accumulator) == "sum" else []
         self.inside += self.turn(kernel, loop.body, {accumulator.name: entry})
-        store = kernel.body[-1]
-        assert is_store(store)
         if not axes or store.value != own:
             self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
@@ -361,8 +364,3 @@ class _Parts:
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
         """A kernel with other axes that reads the rows in the place of their arrays."""
         return replace(kernel, axes=axes, body=localise(body, self.rows))
-
-
-def _accumulator(kernel: Kernel) -> Set:
-    (found,) = (s for s in kernel.body if is_accumulator(s))
-    return found
