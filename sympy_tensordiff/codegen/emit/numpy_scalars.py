@@ -141,9 +141,6 @@ class VectorPrinter(ScalarPrinter):
             return super().extremum(extremum)
         return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
 
-    def index_value(self, form: Affine) -> str:
-        return f"real({self.form(form)})"
-
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
