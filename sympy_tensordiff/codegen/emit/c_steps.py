@@ -158,7 +158,7 @@ class CallPrinter:
 
     def entry(self, array: str, index: Sequence[str]) -> str:
         own = self.names(array)
-        return f"{own}[{self.forms.flat(array, list(map(Affine.variable, index)))}]"
+        return f"{own}[{self.forms.place(array, list(map(Affine.variable, index)))}]"
 
     def printed(self) -> list[str]:
         """The lines."""
@@ -173,7 +173,7 @@ class CallPrinter:
             if step.factored:
                 factors = fresh("factors")
                 self.forms.shapes[factors] = (n + 1, n)
-                place = self.forms.flat(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
+                place = self.forms.place(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
                 self.lines.append(f"const real *{factors} = {self.names(self.operand)} + {place};")
             else:
                 factors = self.array("factors", (n + 1, n))
@@ -190,7 +190,7 @@ class CallPrinter:
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
-        place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
+        place = self.forms.place(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
         call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
         self.lines.append(f"{self.code} |= {call};")
 
@@ -286,7 +286,7 @@ class ProductPrinter:
     def start(self, view: Load) -> str:
         """Where an array is read, or written, at the first values of all labels but those of loops."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
-        return f"{self.names(view.array)} + {self.forms.flat(view.array, [f.substitute(inner) for f in view.index])}"
+        return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 
     def printed(self) -> list[str]:
         """The lines."""

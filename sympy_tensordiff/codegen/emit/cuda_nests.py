@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, NestLaws, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
-from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses
 from sympy_tensordiff.codegen.schedule.launches import common_axes
@@ -174,9 +174,6 @@ class CudaPrinter(NestPrinter):
         if function in TYPED_HELPERS:
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)
-
-    def load(self, node: Load) -> str:
-        return f"{self.names(node.array)}[{self.place(node.array, node.index)}]"
 
     def data(self, entry: DataEntry) -> str:
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"

@@ -72,10 +72,10 @@ class NumbaPrinter(NestPrinter):
         array, dot, attribute = name.partition(".")
         return super().variable(array) + dot + attribute
 
-    def subscript(self, index: tuple[Affine, ...]) -> str:
-        return ", ".join(self.place(form) for form in index) or "()"
+    def place(self, array: str, index: Sequence[Affine]) -> str:
+        return ", ".join(map(self.unsigned, index)) or "()"
 
-    def place(self, form: Affine) -> str:
+    def unsigned(self, form: Affine) -> str:
         """One index of a read or of a target: an entry of the array, as the verifier has proven."""
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
