@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -304,11 +304,11 @@ class NestPrinter(ScalarPrinter):
 
     def load(self, node: Load) -> str:
         name = self.names(node.array)
-        return name if node.array in self.bare else f"{name}[{self.subscript(node.index)}]"
+        return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
-    def subscript(self, index: tuple[Affine, ...]) -> str:
-        """What stands between the brackets of a read or of the store."""
-        return ", ".join(self.form(form) for form in index) or "()"
+    def place(self, array: str, index: Sequence[Affine]) -> str:
+        """What stands between the brackets of a read or of a target."""
+        raise NotImplementedError
 
     def body(self, body: Iterable[Statement], depth: int) -> None:
         """Append the lines of ``body``."""

@@ -66,21 +66,17 @@ class COptions:
 def print_c(program: Program, options: COptions) -> CSource:
     """The text of a C file, with its header."""
     check_determined(program)
-    return _file(program, options).printed()
-
-
-def _file(program: Program, options: COptions) -> _File:
-    """The file of a program."""
-    program = prepared(program, "c")
-    prover = Prover(program)
-    return _File(fuse(program, prover), prover, options)
+    return _File(program, options).printed()
 
 
 class _File:
     """A file, or what is static in one: the search for data that lead a read out of its array."""
 
-    def __init__(self, program: Program, prover: Prover, options: COptions) -> None:
-        self.program, self.prover, self.options = program, prover, options
+    def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
+        program = prepared(program, "c")
+        prover = Prover(program)
+        self.program = program = fuse(program, prover)
+        self.prover, self.options, self.is_search = prover, options, is_search
         functions = ("", "_scratch", "_unchecked", "_search_scratch", "_search_unchecked")
         own = {f"{options.name}{ending}" for ending in functions}
         self.names = module_names(program, RESERVED | own, CNames)
@@ -93,21 +89,21 @@ class _File:
         single, parallel = options.dtype == "float32", bool(options.parallel)
         self.printer = StepPrinter(program, prover, self.names, self.integers, single, parallel)
         self.kinds = self.printer.kinds
-        self.is_search = False
-        self.searched: tuple[str, list[str]] | None = None
-        """The name of the search for wrong data, and those of the places that it finds."""
+        self.searched: _File | None = None
+        """The search for data that lead a read out of its array, where a glance at their range does not tell."""
 
     # ------------------------------------------------------------------------ the file
 
     def printed(self) -> CSource:
         """The whole file."""
         options = self.options
-        search = self.search()
         pieces = []
-        if search is not None:
-            found = search.parts()
+        if numbers := tuple(dict.fromkeys(check.number for check in self.program.data_checks)):
+            assert self.program.search is not None
+            own = replace(options, name=f"{options.name}_search")
+            self.searched = _File(self.program.search(numbers), own, is_search=True)
+            found = self.searched.parts()
             pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
-            self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
         functions, entries = self.parts()
         entries.append(self.checked())
         pieces += [*functions, *entries]
@@ -139,16 +135,6 @@ class _File:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
         return texts[0], texts[1]
-
-    def search(self) -> _File | None:
-        """What looks for data that lead a read out of its array, where a glance at their range does not tell."""
-        numbers = tuple(dict.fromkeys(check.number for check in self.program.data_checks))
-        if not numbers:
-            return None
-        assert self.program.search is not None
-        found = _file(self.program.search(numbers), replace(self.options, name=f"{self.options.name}_search"))
-        found.is_search = True
-        return found
 
     @property
     def type(self) -> str:
@@ -230,7 +216,7 @@ class _File:
             text = most if text == "0" else f"{text} + {most}"
         if self.searched and not self.options.allocate:
             sizes = ", ".join(map(self.names, self.integers))
-            text = f"greatest({text}, {self.searched[0]}_scratch({sizes}))"
+            text = f"greatest({text}, {self.searched.options.name}_scratch({sizes}))"
         passed = ", ".join(f"ptrdiff_t {self.names(name)}" for name in self.integers) or "void"
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
@@ -346,18 +332,16 @@ class _File:
                 if argument.below is not None:
                     yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
         if self.searched is not None:
-            yield from self.found(CForms(names, self.prover.shapes, extremes))
+            yield from self.found(self.searched, CForms(names, self.prover.shapes, extremes))
 
-    def found(self, forms: CForms) -> Iterator[tuple[str, int]]:
+    def found(self, search: _File, forms: CForms) -> Iterator[tuple[str, int]]:
         """The search for data that lead a read out of its array, where their range does not rule it out."""
-        assert self.searched is not None
-        name, places = self.searched
-        own = [self.names.fresh(place) for place in places]
+        own = [self.names.fresh(search.names(place.name)) for place in search.program.outputs]
         yield "\n".join(f"{INDENT}real {place} = (real){NOWHERE!r};" for place in own), 0
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
         *arguments, last = self.passed()
         count = len(self.program.outputs) - self.options.allocate
         given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
-        call = f"{name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
+        call = f"{search.options.name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
         yield f"({suspects}) && {call}", 3
         yield " || ".join(f"{place} < (real){NOWHERE!r}" for place in own), 2

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, INDENT, OR, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, INDENT, OR, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
@@ -61,8 +61,8 @@ class CForms(FormPrinter):
             return super().variable(name)
         return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
 
-    def flat(self, array: str, index: Sequence[Affine]) -> str:
-        """The place of an entry in an array."""
+    def place(self, array: str, index: Sequence[Affine]) -> str:
+        """The place of an entry in the memory of an array."""
         text = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             one = self.form(form)
@@ -85,7 +85,7 @@ class CForms(FormPrinter):
 
     def data(self, entry: DataEntry) -> str:
         name = self.names(entry.tensor)
-        return f"{name}[{self.flat(entry.tensor, entry.index)}]" if entry.index else name
+        return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def integer(self, entry: DataEntry) -> str:
         inside = getattr(entry, "inside", ())
@@ -118,7 +118,7 @@ class CPrinter(CForms, NestPrinter):
     """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
-        "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
+        **ScalarPrinter.operators,
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
     }  # fmt: skip
     false = "0"
@@ -151,10 +151,6 @@ class CPrinter(CForms, NestPrinter):
 
     def index_value(self, form: Affine) -> str:
         return f"(real){self.form(form, ATOM)}"
-
-    def load(self, node: Load) -> str:
-        name = self.names(node.array)
-        return name if node.array in self.bare else f"{name}[{self.flat(node.array, node.index)}]"
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)

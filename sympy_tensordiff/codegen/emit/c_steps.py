@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, MULTIPLIED, ROWS, TERMS, TILE
@@ -24,8 +24,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import slope
 
 
-@dataclass
-class StepText:
+class StepText(NamedTuple):
     """The function of a step.
 
     Its text, the names that are passed to it, the entries of the arrays it works in, by their names, and whether it
@@ -34,8 +33,8 @@ class StepText:
 
     text: str
     passed: list[str]
-    work: dict[str, str] = field(default_factory=dict)
-    has_code: bool = False
+    work: dict[str, str]
+    has_code: bool
 
 
 class StepPrinter:
@@ -80,9 +79,7 @@ class StepPrinter:
         printer = CallPrinter(step, local, shapes, factor)
         lines = [f"{INDENT}int {printer.code} = 0;", *printer.printed(), f"{INDENT}return {printer.code};"]
         size = " + ".join(printer.forms.entries(shape) for shape in printer.entries)
-        found = self.function(step, lines, local, {printer.work: size} if size else None)
-        found.has_code = True
-        return found
+        return self.function(step, lines, local, {printer.work: size} if size else {})
 
     def number(self, value: int | Fraction | float) -> str:
         """A factor."""
@@ -103,9 +100,8 @@ class StepPrinter:
                 work[local(alloc.name)] = "*".join(f"greatest(0, {size})" for size in sizes)
         return self.function(step, printer.lines, local, work)
 
-    def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str] | None = None) -> StepText:
+    def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str]) -> StepText:
         """The function with these lines."""
-        work = work or {}
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, Fused) else set()
@@ -118,10 +114,10 @@ class StepPrinter:
         declared += [f"real *restrict {name}" for name in work]
         what = " and ".join(map(self.names, filled_arrays(step)))
         comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
-        result = "int" if isinstance(step, Solve | Apply) else "void"
-        head = f"static {result} {function_name(step)}({', '.join(declared)}) {{"
+        has_code = isinstance(step, Solve | Apply)
+        head = f"static {'int' if has_code else 'void'} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
-        return StepText(text, passed, dict(work))
+        return StepText(text, passed, work, has_code)
 
 
 # ---------------------------------------------------------------------------- calls of a library
@@ -162,7 +158,7 @@ class CallPrinter:
 
     def entry(self, array: str, index: Sequence[str]) -> str:
         own = self.names(array)
-        return f"{own}[{self.forms.flat(array, list(map(Affine.variable, index)))}]"
+        return f"{own}[{self.forms.place(array, list(map(Affine.variable, index)))}]"
 
     def printed(self) -> list[str]:
         """The lines."""
@@ -177,7 +173,7 @@ class CallPrinter:
             if step.factored:
                 factors = fresh("factors")
                 self.forms.shapes[factors] = (n + 1, n)
-                place = self.forms.flat(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
+                place = self.forms.place(self.operand, [*map(Affine.variable, batch), Affine(), Affine()])
                 self.lines.append(f"const real *{factors} = {self.names(self.operand)} + {place};")
             else:
                 factors = self.array("factors", (n + 1, n))
@@ -194,7 +190,7 @@ class CallPrinter:
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
-        place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
+        place = self.forms.place(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
         call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
         self.lines.append(f"{self.code} |= {call};")
 
@@ -290,7 +286,7 @@ class ProductPrinter:
     def start(self, view: Load) -> str:
         """Where an array is read, or written, at the first values of all labels but those of loops."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
-        return f"{self.names(view.array)} + {self.forms.flat(view.array, [f.substitute(inner) for f in view.index])}"
+        return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 
     def printed(self) -> list[str]:
         """The lines."""

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
-from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses
 from sympy_tensordiff.codegen.schedule.launches import common_axes
@@ -175,9 +175,6 @@ class CudaPrinter(NestPrinter):
         if function in TYPED_HELPERS:
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)
-
-    def load(self, node: Load) -> str:
-        return f"{self.names(node.array)}[{self.place(node.array, node.index)}]"
 
     def data(self, entry: DataEntry) -> str:
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"

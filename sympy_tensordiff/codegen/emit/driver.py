@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -165,15 +165,26 @@ def header(program: Program, backend: str, names: Names) -> str:
     return "\n".join([*lines, '"""'])
 
 
-def imports(pieces: Sequence[str], last: str) -> str:
-    """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
+def module_text(
+    program: Program,
+    backend: str,
+    names: Names,
+    pieces: Sequence[str],
+    modules: Mapping[str, Sequence[str]],
+    library: str = "",
+    constants: str = "",
+) -> str:
+    """A module of these pieces, which imports what they use of the standard library, NumPy and other ``modules``."""
     text = "\n".join(pieces)
-    standard = [f"import {module}" for module in STANDARD if f"{module}." in text]
-    standard += [""] if standard else []
-    library = ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
-    return "\n".join(
-        [*standard, *(["import numpy as np"] if "np." in text else []), *library, *([last] if last else [])]
-    )
+    lines = [f"import {module}" for module in STANDARD if f"{module}." in text]
+    lines += [""] if lines else []
+    lines += ["import numpy as np"] if "np." in text else []
+    lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
+    for module, known in modules.items():
+        used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
+        lines += [f"from {module} import {', '.join(used)}"] if used else []
+    top = [header(program, backend, names), "\n".join(lines), library, labels(program, names), constants]
+    return "\n\n\n".join(["\n\n".join(filter(None, top)), *pieces]) + "\n"
 
 
 def without_unused_real(lines: list[str]) -> list[str]:

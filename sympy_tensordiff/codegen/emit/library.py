@@ -190,6 +190,17 @@ def cofactor_tangent(x, direction):
 LIBRARY_NAMES = frozenset({"itertools", "lapack", *LIBRARY_HELPERS})
 
 
+APPLIED = {
+    "inv": ("inverse({0}, {1})", "inverse_factorized({0}, {1})"),
+    "det": ("np.linalg.det({0})", "determinant_factorized({0})"),
+    "logdet": ("log_determinant({0})", "log_determinant_factorized({0}, False)"),
+    "logabsdet": ("np.linalg.slogdet({0})[1]", "log_determinant_factorized({0}, True)"),
+    "cofactor": ("cofactor({0}, {2})",),
+    "factors": ("factorized({0}, {2}, {1})",),
+}
+"""Functions of a matrix, or of its factors: their calls, with what messages call the matrix, and options."""
+
+
 def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     """The function of a library call."""
     printer = _Printer(step, program, names)
@@ -226,23 +237,11 @@ class _Printer:
     # -------------------------------------------------------------- functions of one array
 
     def apply(self, step: Apply) -> list[str]:
-        matrix = self.names(step.operand)
-        texts = {
-            "inv": f"inverse({matrix}, {self.title(step.operand)})",
-            "det": f"np.linalg.det({matrix})",
-            "logdet": f"log_determinant({matrix})",
-            "logabsdet": f"np.linalg.slogdet({matrix})[1]",
-            "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
-            "factors": f"factorized({matrix}, {', '.join(map(str, step.options))}, {self.title(step.operand)})",
-        }
-        if step.factored:
-            texts = {
-                "inv": f"inverse_factorized({matrix}, {self.title(step.factored)})",
-                "det": f"determinant_factorized({matrix})",
-                "logdet": f"log_determinant_factorized({matrix}, False)",
-                "logabsdet": f"log_determinant_factorized({matrix}, True)",
-            }
-        value = _permuted(texts[step.function], range(len(step.axes)), step.axes)
+        matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
+        text = APPLIED[step.function][bool(step.factored)].format(
+            matrix, self.title(step.factored or step.operand), options
+        )
+        value = _permuted(text, range(len(step.axes)), step.axes)
         return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
 
     # -------------------------------------------------------------- products

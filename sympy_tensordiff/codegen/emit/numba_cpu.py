@@ -15,11 +15,9 @@ from sympy_tensordiff.codegen.emit.correlations import TILE, correlation_texts, 
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     head_text,
-    header,
     host_driver,
-    imports,
-    labels,
     module_names,
+    module_text,
     passed_names,
     run_text,
     scratch_arrays,
@@ -74,10 +72,10 @@ class NumbaPrinter(NestPrinter):
         array, dot, attribute = name.partition(".")
         return super().variable(array) + dot + attribute
 
-    def subscript(self, index: tuple[Affine, ...]) -> str:
-        return ", ".join(self.place(form) for form in index) or "()"
+    def place(self, array: str, index: Sequence[Affine]) -> str:
+        return ", ".join(map(self.unsigned, index)) or "()"
 
-    def place(self, form: Affine) -> str:
+    def unsigned(self, form: Affine) -> str:
         """One index of a read or of a target: an entry of the array, as the verifier has proven."""
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
@@ -241,9 +239,15 @@ and within: loss, gradient and Hessian of a softmax 2.5 and 2.0, the gradient of
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
-OWN_NAMES = frozenset(
-    {"njit", "prange", "register_jitable", "types", "intrinsic", "overload", "cgutils", "binding", "ir"}
-)
+MODULES = {
+    "numba": ("njit", "prange", "types"),
+    "numba.extending": ("intrinsic", "lower_builtin", "overload", "register_jitable", "type_callable"),
+    "numba.core": ("cgutils",),
+    "llvmlite": ("binding", "ir"),
+}
+"""What texts import where they use it."""
+
+OWN_NAMES = frozenset(name for names in MODULES.values() for name in names)
 OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *MULTIPLY_NAMES, *TILE_NAMES, *HELPERS, *LIBRARY_NAMES}
 OWN_NAMES |= ELEMENTARY_NAMES
 
@@ -311,8 +315,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
         pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
-    top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
-    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+    return module_text(program, "numba", names, pieces, MODULES)
 
 
 # ---------------------------------------------------------------------------- how functions are compiled
@@ -360,19 +363,3 @@ class Decorators:
         if isinstance(step, Kernel | Fused) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product
-
-    def imports(self, pieces: Sequence[str]) -> str:
-        """The lines that import the decorators and what the texts call."""
-        text = "\n".join(pieces)
-        marks = (("njit", "njit("), ("prange", "prange("), ("types", "types."))
-        found = {
-            "numba": [name for name, mark in marks if mark in text],
-            "numba.extending": [
-                name
-                for name in ("intrinsic", "lower_builtin", "overload", "register_jitable", "type_callable")
-                if f"@{name}" in text or f"{name}(" in text
-            ],
-            "numba.core": ["cgutils"] if "cgutils." in text else [],
-            "llvmlite": [name for name in ("binding", "ir") if f" {name}." in text],
-        }
-        return "\n".join(f"from {module} import {', '.join(names)}" for module, names in found.items() if names)

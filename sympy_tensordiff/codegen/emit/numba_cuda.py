@@ -14,10 +14,8 @@ from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
-    header,
-    imports,
-    labels,
     module_names,
+    module_text,
     run_parameters,
     shape_text,
     size_lines,
@@ -67,10 +65,8 @@ def print_program(program: Program) -> str:
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
     pieces += [compute_text(program, whole, names, functions, by_library), run_text(program, names)]
-    last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
-    last += f"\n{IMPORT.rstrip()}" if calls else ""
-    top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
-    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+    library_import = IMPORT.strip() if calls else ""
+    return module_text(program, "cuda", names, pieces, {"numba": ("cuda", "uint64")}, library_import)
 
 
 # ---------------------------------------------------------------------------- what launches kernels and moves arrays

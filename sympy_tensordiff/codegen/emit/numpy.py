@@ -16,11 +16,9 @@ from sympy_tensordiff.codegen.emit.driver import (
     WORD,
     Functions,
     head_text,
-    header,
     host_driver,
-    imports,
-    labels,
     module_names,
+    module_text,
     passed_names,
     task_text,
     without_unused_real,
@@ -74,10 +72,8 @@ def print_program(program: Program) -> str:
         has_blocks |= printer.narrowing.has_blocks
     pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
-    top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
-    if has_blocks:
-        top.append(f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks")
-    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+    block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
+    return module_text(program, "numpy", names, pieces, {}, constants=block * has_blocks)
 
 
 class KernelPrinter:

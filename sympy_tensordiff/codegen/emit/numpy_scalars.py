@@ -66,7 +66,7 @@ class VectorPrinter(ScalarPrinter):
     }  # fmt: skip
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
-        "and": (" & ", COMPARE), "or": (" | ", COMPARE + 0),
+        "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # they bind more tightly than comparisons do
     }  # fmt: skip
 
     def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
@@ -140,9 +140,6 @@ class VectorPrinter(ScalarPrinter):
         if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
             return super().extremum(extremum)
         return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
-
-    def index_value(self, form: Affine) -> str:
-        return f"real({self.form(form)})"
 
     # ------------------------------------------------------------------------ reads
 
@@ -301,13 +298,6 @@ class VectorPrinter(ScalarPrinter):
 
     def negation(self, argument: Scalar) -> tuple[str, int]:
         return f"np.logical_not({self.scalar(argument)})", ATOM
-
-    def operation(self, node: Operation) -> tuple[str, int]:
-        if node.function in ("and", "or"):
-            # & and | bind more tightly than comparisons do.
-            operator = self.operators[node.function][0]
-            return operator.join(self.scalar(a, SUM) for a in node.arguments), COMPARE
-        return super().operation(node)
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         if exponent < 3 or not self.varies(base):
