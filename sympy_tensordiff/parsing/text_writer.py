@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
+from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
@@ -60,25 +61,25 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, free_symbols_in, nodes_in, trampoline
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 
+@dataclass(frozen=True, eq=False)
 class Scope:
-    """What stands in place of the variables of a function, and the pieces that are written so far."""
+    """What stands in place of the variables of a function, and its operands; told apart by identity."""
 
-    def __init__(self, variables: Mapping[Any, Piece], operands: Mapping[Any, Any]) -> None:
-        self.variables = variables
-        self.operands = operands
-        self.done: dict[int, tuple[Any, Piece]] = {}  # by identity: comparing deep nodes is a recursion of its own
+    variables: Mapping[Any, Piece]
+    operands: Mapping[Any, Any]
 
 
-class Writer:
+class Writer(Rewriting):
     """One walk over one expression."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
+        super().__init__()
         if any(isinstance(node, INDEXED) and scalar_of(node) is None for node in nodes_in([expr])):
             expr = rewritten(expr, EinsumProduct)
         self.expr = expr
@@ -90,33 +91,14 @@ class Writer:
         self.names: dict[str, Any] = {}
         self.extents: dict[Any, None] = {}  # of repeated numbers and deltas
 
-    def run(self) -> Piece:
+    def text(self) -> Piece:
         """The text of the whole."""
-        result: Piece = trampoline(self.visit(self.expr, Scope({}, {})))
+        result: Piece = self.run(self.expr, Scope({}, {}))
         return result
-
-    def visit(self, expr: Any, scope: Scope) -> Recursion[Piece]:
-        """The text of a node."""
-        if id(expr) not in scope.done:
-            if isinstance(expr, Symbol) and expr in scope.variables:
-                result = scope.variables[expr]
-            else:
-                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Writer.unknown)
-                made = rule(self, expr, scope)
-                result = made if isinstance(made, Piece) else (yield made)
-            scope.done[id(expr)] = expr, result
-        return scope.done[id(expr)][1]
-
-    def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Piece]]:
-        """The texts of several nodes."""
-        results = []
-        for expr in exprs:
-            results.append((yield self.visit(expr, scope)))
-        return results
 
     # -------------------------------------------------------------- leaves
 
-    def unknown(self, expr: Any, scope: Scope) -> Piece:
+    def rebuilt(self, expr: Any, scope: Scope) -> Piece:
         """What no rule is for."""
         raise refused(expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions")
 
@@ -131,6 +113,10 @@ class Writer:
         if expr not in CONSTANTS:
             raise refused(expr, "the language has rational numbers, and what functions make of them", "write a number")
         return piece((CONSTANTS[expr],), Level.ATOM)
+
+    def symbol(self, expr: Any, scope: Scope) -> Piece:
+        """A variable of a function, or a scalar by its name."""
+        return scope.variables.get(expr) or self.name(expr, scope)
 
     def name(self, expr: Any, scope: Scope) -> Piece:
         """A tensor or a scalar by its name."""
@@ -348,9 +334,9 @@ class Writer:
             "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",
         )
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Piece] | Piece]]] = {
+    rules: ClassVar[Rules] = {
         **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), number_rule),
-        **{NumberSymbol: constant, Symbol: name, TensorSymbol: name},
+        **{NumberSymbol: constant, TensorSymbol: name},
         **{DeltaTensor: delta, FilledTensor: filled},
         **{Add: sum, TensorAdd: sum, Mul: product, TensorMul: product, Pow: power, TensorPow: power},
         **{TensorFunction: entrywise, Function: function, Max: extremum, Min: extremum, Piecewise: steps},

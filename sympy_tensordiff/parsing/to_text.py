@@ -81,13 +81,13 @@ def to_text(expr: Any, language: str = "thesis") -> str:
         raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
         writer = Writer(expr)
-        text = piece_text(writer.run())
+        text = piece_text(writer.text())
         if writer.extents:
             tensors = writer.names or {"x": S.One}
             _refuse_summed(writer, tensors, _read_back(_whole(text, tensors, [*tensors][:1])))
         return text
     writer = Writer(expr.expression, expr.tensors.values())
-    text = _whole(piece_text(writer.run()), expr.tensors, [argument.name for argument in expr.arguments])
+    text = _whole(piece_text(writer.text()), expr.tensors, [argument.name for argument in expr.arguments])
     again = _read_back(text)
     _refuse_summed(writer, expr.tensors, again)
     _refuse_other_sizes(expr, again)

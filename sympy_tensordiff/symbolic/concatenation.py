@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sympy import Expr, Mod, Piecewise, S, floor
+from sympy import Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic.indices import as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression
-from sympy_tensordiff.symbolic.tabulate import read, same_extent, tabulate
+from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabulate
 
 
 def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
@@ -140,23 +140,21 @@ def kron(A: Expression, B: Expression) -> Any:
     >>> td.kron(td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (4, 5))).shape
     (8, 15)
     """
-    A, B = operand(A, "kron"), operand(B, "kron")
-    ranks = len(shape_of(A)), len(shape_of(B))
-    rank = ranks[0] if ranks[0] > ranks[1] else ranks[1]
-    left, right = ((S.One,) * (rank - len(shape_of(part))) + shape_of(part) for part in (A, B))
+    return kronecker((operand(A, "kron"), operand(B, "kron")))
 
-    def entry(*at: Expr) -> Any:
-        outer = [
-            S.Zero if n == 1 else index if m == 1 else floor(index / m)
-            for index, n, m in zip(at, left, right, strict=True)
-        ]
-        inner = [
-            S.Zero if m == 1 else index if n == 1 else Mod(index, m)
-            for index, n, m in zip(at, left, right, strict=True)
-        ]
-        return read(A, outer[rank - ranks[0] :]) * read(B, inner[rank - ranks[1] :])
 
-    return tabulate([n * m for n, m in zip(left, right, strict=True)], (A, B), entry)
+def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
+    """The Kronecker product of tensors, whose entries ``read`` writes."""
+    rank = max(len(shape_of(tensor)) for tensor in tensors)
+    shapes = [(S.One,) * (rank - len(shape_of(tensor))) + shape_of(tensor) for tensor in tensors]
+    extents = [*zip(*shapes, strict=True)]
+
+    def entry(*indices: Expr) -> Any:
+        places = [*zip(*map(digits, indices, extents), strict=True)] or [()] * len(tensors)
+        pairs = zip(tensors, places, strict=True)
+        return Mul(*(read(tensor, place[rank - len(shape_of(tensor)) :]) for tensor, place in pairs))
+
+    return tabulate([Mul(*axis) for axis in extents], tensors, entry)
 
 
 def cross(x: Expression, y: Expression) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from sympy import (
@@ -38,7 +38,7 @@ from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix,
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, names_in, rebound, symbols_in
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -152,12 +152,10 @@ class _Lift(Rewriting):
             )
         return tensor
 
-    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Any]:
-        yield from ()
+    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         return self.known(expr, expr)
 
-    def whole(self, expr: IndexedBase, scope: Scope) -> Recursion[Any]:
-        yield from ()
+    def whole(self, expr: IndexedBase, scope: Scope) -> Any:
         if expr.shape is None:
             raise ShapeError(
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
@@ -217,8 +215,7 @@ class _Lift(Rewriting):
             return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
-    def refused(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        yield from ()
+    def refused(self, expr: Any, scope: Scope) -> Any:
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
@@ -240,7 +237,7 @@ class _Lift(Rewriting):
             return whole_operation(expr, args)
         return (yield super().rebuilt(expr, scope))
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+    rules: ClassVar[Rules] = {
         **dict.fromkeys(MATRIX_CLASSES, matrix),
         TensorSymbol: tensor_symbol,
         NamedTensor: tensor_symbol,

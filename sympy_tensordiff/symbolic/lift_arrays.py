@@ -22,10 +22,11 @@ from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, apply_to
+from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.rearrangements import in_shape
 from sympy_tensordiff.symbolic.subscripts import FROM_I
 from sympy_tensordiff.symbolic.tabulate import read as entry_of
-from sympy_tensordiff.symbolic.tabulate import shape_of, tabulate
+from sympy_tensordiff.symbolic.tabulate import tabulate
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
@@ -46,7 +47,8 @@ EXPLICIT_LIMIT = 64
 # ------------------------------------------------------------------ variables, entries, explicit arrays
 
 
-def _symbol(expr: Any, lift: Lift) -> Any:
+def symbol(expr: Any, lift: Lift) -> Any:
+    """A variable."""
     return TensorSymbol(str(expr.name), expr.shape)
 
 
@@ -249,7 +251,7 @@ def _reshape(expr: Any, lift: Lift) -> Any:
 
 
 ARRAY_RULES: dict[Any, Rule] = {
-    arrays.ArraySymbol: _symbol,
+    arrays.ArraySymbol: symbol,
     arrays.ArrayElement: lambda expr, lift: element(expr.name, expr.indices, expr, lift),
     arrays.ZeroArray: constant(S.Zero),
     arrays.OneArray: constant(S.One),

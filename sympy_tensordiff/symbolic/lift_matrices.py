@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from sympy import And, Expr, KroneckerDelta, Lt, Mul, Piecewise, S
+from sympy import And, Expr, KroneckerDelta, Lt, Piecewise, S
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.companion import CompanionMatrix
 from sympy.matrices.expressions.factorizations import Factorization
@@ -26,6 +26,7 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.concatenation import kronecker
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.lift_arrays import (
@@ -44,11 +45,12 @@ from sympy_tensordiff.symbolic.lift_arrays import (
     network,
     read,
     renamed,
+    symbol,
     tabulate_function,
 )
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
-from sympy_tensordiff.symbolic.tabulate import digits, same_extent, shape_of, tabulate
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.tabulate import same_extent, tabulate
 
 MATRIX_CLASSES: tuple[Any, ...] = (
     sympy.MatrixExpr,
@@ -117,17 +119,6 @@ def matrix_operands(expr: Any) -> list[Any]:
         return []
     parts = expr.blocks.flat() if isinstance(expr, sympy.BlockMatrix) else expr.args
     return [part for part in parts if isinstance(part, (Expr, *MATRIX_CLASSES))]
-
-
-# ------------------------------------------------------------------ variables and entries
-
-
-def _symbol(expr: Any, lift: Lift) -> Any:
-    return TensorSymbol(expr.name, expr.shape)
-
-
-def _function_matrix(expr: Any, lift: Lift) -> Any:
-    return tabulate_function(expr.shape, expr.lamda, lift)
 
 
 # ------------------------------------------------------------------ products and sums
@@ -237,17 +228,6 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
     return EinsumProduct("ik,ij->ij", tensor, DeltaTensor(rows))
 
 
-def _kronecker(expr: Any, lift: Lift) -> Any:
-    tensors = [lift(arg) for arg in expr.args]
-    extents = list(zip(*map(shape_of, tensors), strict=True))
-
-    def entry(*indices: Expr) -> Expr:
-        places = zip(*map(digits, indices, extents), strict=True)
-        return Mul(*(read(tensor, place) for tensor, place in zip(tensors, places, strict=True)))
-
-    return tabulate(expr.shape, tensors, entry)
-
-
 def _block_matrix(expr: Any, lift: Lift) -> Any:
     """Which block an entry is in, is a condition on its indices."""
     rows, columns = _starts(expr.rowblocksizes), _starts(expr.colblocksizes)
@@ -282,12 +262,12 @@ RULES: dict[Any, Rule] = {
     sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
     sympy.DiagMatrix: _diag_matrix,
-    KroneckerProduct: _kronecker,
+    KroneckerProduct: lambda expr, lift: kronecker(list(map(lift, expr.args)), read),
     sympy.BlockMatrix: _block_matrix,
-    sympy.MatrixSymbol: _symbol,
+    sympy.MatrixSymbol: symbol,
     MatrixElement: lambda expr, lift: element(expr.parent, expr.indices, expr, lift),
     MatrixBase: explicit,
-    sympy.FunctionMatrix: _function_matrix,
+    sympy.FunctionMatrix: lambda expr, lift: tabulate_function(expr.shape, expr.lamda, lift),
     sympy.ZeroMatrix: constant(S.Zero),
     sympy.OneMatrix: constant(S.One),
     sympy.Identity: lambda expr, lift: DeltaTensor(expr.rows),

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from sympy import Add, Idx, Mul, S, Symbol, latex, srepr
+from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
@@ -79,8 +80,9 @@ class Printed:
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "srepr")
+        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
         # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
-        return f"{type(self).__name__}({_joined(printer, self.args)})".replace("ExprCondPair(", "(")
+        return f"{type(self).__name__}({', '.join(parts)})".replace("ExprCondPair(", "(")
 
 
 class PrintedSymbol(Printed):

@@ -24,11 +24,6 @@ WRITTEN_OUT = 40
 """Bodies of more nodes than these are read as tensors, so that what is written grows linearly."""
 
 
-def shape_of(operand: Any) -> tuple[Expr, ...]:
-    """The shape; ``()`` of a scalar."""
-    return tuple(operand.shape) if is_whole(operand) else ()
-
-
 def same_extent(first: Expr, second: Expr) -> bool:
     """Whether two extents are equal for all values of their symbols."""
     return bool(first == second or expand(first - second) == 0)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sympy import Max, Piecewise, Pow, S, exp
-from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.symbolic.depth import measures
@@ -29,8 +28,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     total,
 )
-from sympy_tensordiff.symbolic.notation_latex import RELATIONS, LatexWriter
-from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
+from sympy_tensordiff.symbolic.notation_formulas import RELATIONS, LatexWriter, PrettyWriter
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter
 from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
 
@@ -64,11 +62,6 @@ class PrintedTensor(Printed):
     def _sympystr(self: Any, printer: Any) -> str:
         other = text_instead(self, printer)
         return str(TextWriter(printer).write(notation_of(self))) if other is None else other
-
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        refuse_unprintable(self, "srepr")
-        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
-        return f"{type(self).__name__}({', '.join(parts)})".replace("ExprCondPair(", "(")
 
     def _latex(self, printer: Any) -> str:
         refuse_unprintable(self, "LaTeX")

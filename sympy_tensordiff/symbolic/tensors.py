@@ -6,7 +6,6 @@ import keyword
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr, S, Tuple
@@ -20,7 +19,7 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, named_in
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, named_in
 
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
 
@@ -329,7 +328,7 @@ class _InFull(Rewriting):
     def definition(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
         return (yield self.visit(expr.definition, scope))
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {NamedTensor: definition}
+    rules: ClassVar[Rules] = {NamedTensor: definition}
 
 
 def in_full(expr: Any) -> Any:

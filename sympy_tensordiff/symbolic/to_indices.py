@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Scope, rebound
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, rebound
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -72,8 +72,7 @@ class _OfTensors(Rewriting):
             scope = frozenset(pair for pair in scope if pair[0] in free)
         return super().visit(expr, scope)
 
-    def kept(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        yield from ()
+    def kept(self, expr: Any, scope: Scope) -> Any:
         return expr
 
 
@@ -102,7 +101,7 @@ class _Index(_OfTensors):
             return node
         return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+    rules: ClassVar[Rules] = {
         Lambda: _OfTensors.kept,
         TensorSymbol: _OfTensors.kept,
         NamedTensor: _OfTensors.kept,
@@ -126,7 +125,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+    rules: ClassVar[Rules] = {
         Lambda: _OfTensors.kept,
         TensorSymbol: _OfTensors.kept,
         NamedTensor: _OfTensors.kept,

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sympy
-from sympy import (
-    DiagMatrix,
-    DiagonalOf,
-    Expr,
-    HadamardProduct,
-    Identity,
-    Lambda,
-    MatAdd,
-    MatMul,
-    MatrixExpr,
-    MatrixSymbol,
-    OneMatrix,
-    S,
-    Symbol,
-    Trace,
-    ZeroMatrix,
-)
+from sympy import Expr, Lambda, S, Symbol
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.hadamard import HadamardPower
 from sympy.matrices.expressions.matexpr import MatrixElement
@@ -53,7 +36,7 @@ from sympy_tensordiff.symbolic.notation import (
 )
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
-from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Scope
+from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, Scope
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -80,6 +63,9 @@ def to_matrices(expr: Any) -> Any:
     return _Matrices().run(rewritten(in_full(expr), EinsumProduct))
 
 
+OF_ONE: Rules = {TensorInverse: sympy.Inverse, TensorDeterminant: sympy.Determinant}
+
+
 class _Matrices(Rewriting):
     """One rewriting into a matrix for each tensor, a scalar for a scalar; no index is bound around."""
 
@@ -98,10 +84,9 @@ class _Matrices(Rewriting):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
         return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 
-    def variable(self, expr: TensorSymbol, scope: Scope) -> Recursion[Any]:
-        yield from ()
+    def variable(self, expr: TensorSymbol, scope: Scope) -> Any:
         shape = (*expr.shape, S.One)[:2]
-        result = MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
+        result = sympy.MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
         other = self.symbols.setdefault(result, expr)
         if other != expr:
             raise ShapeError(
@@ -120,10 +105,12 @@ class _Matrices(Rewriting):
 
     def add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
         terms = yield self.all(expr.operands, scope)
-        ones = OneMatrix(*columns(expr))
+        ones = sympy.OneMatrix(*columns(expr))
         pairs = zip(expr.operands, terms, strict=True)
         # Terms of one matrix are one multiple of it.
-        return MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(deep=False)
+        return sympy.MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(
+            deep=False
+        )
 
     def mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
         factors = yield self.all(expr.operands, scope)
@@ -156,20 +143,17 @@ class _Matrices(Rewriting):
         if not expr.rank:
             return value
         if value == 0:
-            return ZeroMatrix(*columns(expr))
-        return times(value, OneMatrix(*columns(expr)))
+            return sympy.ZeroMatrix(*columns(expr))
+        return times(value, sympy.OneMatrix(*columns(expr)))
 
     # -------------------------------------------------------------- matrices
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Any]:
-        yield from ()
-        return Identity(expr.shape[0]) if expr.shape else S.One
+    def delta(self, expr: DeltaTensor, scope: Scope) -> Any:
+        return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
-    def inverse(self, expr: TensorInverse, scope: Scope) -> Recursion[Any]:
-        return sympy.Inverse((yield self.visit(expr.matrix)))
-
-    def determinant(self, expr: TensorDeterminant, scope: Scope) -> Recursion[Any]:
-        return sympy.Determinant((yield self.visit(expr.matrix)))
+    def of_one(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """A function of one matrix that SymPy has, too."""
+        return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
         if expr.order:
@@ -191,7 +175,7 @@ class _Matrices(Rewriting):
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
         return matrix_of(notation)
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+    rules: ClassVar[Rules] = {
         TensorSymbol: variable,
         TensorEntry: entry,
         TensorAdd: add,
@@ -200,8 +184,7 @@ class _Matrices(Rewriting):
         TensorFunction: function,
         FilledTensor: filled,
         DeltaTensor: delta,
-        TensorInverse: inverse,
-        TensorDeterminant: determinant,
+        **dict.fromkeys(OF_ONE, of_one),
         TensorCofactor: cofactor,
         TensorLogSumExp: logsumexp,
         EinsumProduct: einsum,
@@ -222,11 +205,11 @@ def matrix_of(notation: Any) -> Any:
         case Leaf(node):
             return node
         case Constant(_, (extent,)):
-            return OneMatrix(extent, 1)
+            return sympy.OneMatrix(extent, 1)
         case Diagonal(vector):
-            return DiagMatrix(matrix_of(vector))
+            return sympy.DiagMatrix(matrix_of(vector))
         case Call(name, (matrix,)):
-            return (Trace if name == "trace" else DiagonalOf)(matrix_of(matrix))
+            return (sympy.Trace if name == "trace" else sympy.DiagonalOf)(matrix_of(matrix))
         case Outer(column, row):
             return times(matrix_of(column), matrix_of(row).T)
         case Product():
@@ -243,12 +226,12 @@ def matrix_of(notation: Any) -> Any:
 
 def times(*factors: Any) -> Any:
     """The matrix product of matrices, and of scalars in front."""
-    return MatMul(*factors).doit(deep=False)
+    return sympy.MatMul(*factors).doit(deep=False)
 
 
 def by_entry(*matrices: Any) -> Any:
     """The product of matrices of one shape entry by entry."""
-    return matrices[0] if len(matrices) == 1 else HadamardProduct(*matrices).doit(deep=False)
+    return matrices[0] if len(matrices) == 1 else sympy.HadamardProduct(*matrices).doit(deep=False)
 
 
 def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
@@ -262,4 +245,4 @@ def refusal(expr: Any, reason: str) -> UnsupportedError:
     return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
 
 
-notations[MatrixExpr] = to_matrices
+notations[sympy.MatrixExpr] = to_matrices

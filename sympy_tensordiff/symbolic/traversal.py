@@ -133,46 +133,50 @@ Scope: TypeAlias = frozenset[tuple[Any, Any]]
 
 EMPTY: Scope = frozenset()
 
+Rules: TypeAlias = dict[type, Callable[..., Any]]
+"""From classes of nodes to what a pass makes of them."""
+
 
 class Rewriting:
     """One pass over one expression; shared parts are visited once for each scope.
 
-    Subclasses give ``rules`` from a class of nodes to a method; what has no rule is rebuilt from
-    its arguments.
+    Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; what has no rule is
+    rebuilt from its arguments.
     """
 
-    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {}
+    rules: ClassVar[Rules] = {}
 
     def __init__(self) -> None:
         # Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
-        self._done: dict[tuple[int, Scope], tuple[Any, Any]] = {}
+        self._done: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
-    def run(self, expr: Any, scope: Scope = EMPTY) -> Any:
+    def run(self, expr: Any, scope: Any = EMPTY) -> Any:
         """The rebuilt expression."""
         return trampoline(self.visit(expr, scope))
 
-    def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
         key = (id(expr), scope)
         if key not in self._done:
             if isinstance(expr, (Symbol, Idx)):
                 result = self.symbol(expr, scope)
             else:
                 rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).rebuilt)
-                result = yield rule(self, expr, scope)
+                result = rule(self, expr, scope)
+                result = (yield result) if isinstance(result, Generator) else result
             self._done[key] = expr, result
         return self._done[key][1]
 
-    def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Any]]:
+    def all(self, exprs: Iterable[Any], scope: Any) -> Recursion[list[Any]]:
         results = []
         for expr in exprs:
             results.append((yield self.visit(expr, scope)))
         return results
 
-    def symbol(self, expr: Any, scope: Scope) -> Any:
+    def symbol(self, expr: Any, scope: Any) -> Any:
         """What stands in place of a symbol."""
         return next((new for old, new in scope if old == expr), expr)
 
-    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def rebuilt(self, expr: Any, scope: Any) -> Any:
         """The same node over rebuilt arguments; itself where nothing has changed."""
         args = yield self.all(expr.args, scope)
         return with_args(expr, args)

@@ -10,7 +10,7 @@ out of its scope, or never end. All ask the node first, and the asking frame tel
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import unwrap
 from operator import attrgetter
@@ -134,7 +134,8 @@ def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
     if asks_to_simplify(node, asking):
         return (S.Zero,)
     if asking.f_code is POSTORDER:
-        if asked_by(asking) is SAME:
+        asked = caller(asking)
+        if asked is not None and asked.f_code is SAME:
             return ()  # nodes of ours that are the same are one object
         depth.refuse_walk(node, "a walk over the parts")
     if asking.f_code is COUNT:
@@ -167,19 +168,21 @@ def asked_for_cases(walk: FrameType) -> bool:
     return any(pattern is Piecewise for pattern in patterns)
 
 
-def asked_by(walk: FrameType) -> CodeType | None:
-    """Who called the outermost frame of a recursive walk."""
-    frame: FrameType | None = walk
-    while frame is not None and frame.f_code is walk.f_code:
+def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
+    """The first frame from one on outwards that is wanted."""
+    while frame is not None and not wanted(frame):
         frame = frame.f_back
-    return None if frame is None else frame.f_code
+    return frame
+
+
+def caller(walk: FrameType) -> FrameType | None:
+    """Who called the outermost frame of a recursive walk."""
+    return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
     """Whether a `Piecewise` around a node collects all conditions in it, to decide them in every combination."""
-    frame: FrameType | None = walk
-    while frame is not None and frame.f_code is PREORDER:
-        frame = frame.f_back
+    frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:
             frame = frame.f_back
@@ -211,17 +214,12 @@ def own_cases(body: Basic) -> Iterable[Any]:
 
 def asks_whether_constant(asking: FrameType) -> bool:
     """Whether SymPy differentiates in order to see if an expression depends on a symbol, whatever that is."""
-    frame: FrameType | None = asking
-    while frame is not None and frame.f_code is not CONSTANT and frame.f_globals is not SOLVERS:
-        frame = frame.f_back
-    return frame is not None
+    return outwards(asking, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
     """What the call of `replace` that a walk belongs to looks for and puts in."""
-    frame: FrameType | None = walk
-    while frame is not None and frame.f_code is not REPLACE:
-        frame = frame.f_back
+    frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
 

@@ -1,4 +1,4 @@
-"""Notations in LaTeX."""
+"""Notations as formulas: in LaTeX, and as two-dimensional pictures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from sympy import Derivative, Mul, fraction
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import precedence_traditional
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.notation import (
     Applied,
@@ -34,7 +35,16 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     transposed,
 )
-from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
+from sympy_tensordiff.symbolic.notation_text import (
+    ADD,
+    ATOM,
+    CONTRACTED,
+    MUL,
+    POW,
+    SCALED,
+    Writer,
+    with_sums,
+)
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
@@ -282,3 +292,92 @@ class LatexWriter(TraditionalWriter):
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return self.subscript(base, indices)
+
+
+Form = Any
+
+
+class PrettyWriter(TraditionalWriter):
+    """Pictures; in Unicode or ASCII as the printer says."""
+
+    words = "for ", "otherwise"
+
+    def __init__(self, printer: Any) -> None:
+        super().__init__(printer)
+        self.is_unicode = bool(printer._use_unicode)
+        signs = ("⋅", "⊙", "⊙", "∑", "δ") if self.is_unicode else ("*", ".*", ".", "Sum", "delta")
+        self.times, self.by_entry, self.power_sign, self.sigma, self.unit = signs
+
+    def parenthesized(self, form: Form) -> Form:
+        return prettyForm(*form.parens())
+
+    def bracketed(self, form: Form) -> Form:
+        return prettyForm(*form.parens("[", "]"))
+
+    def joined(self, *parts: Any) -> Form:
+        return prettyForm(*stringPict.next(*parts))
+
+    def constant(self, constant: Constant) -> Form:
+        name = {"ones": "1", "zeros": "0", "identity": "I"}[constant.name]
+        if self.is_unicode and (constant.name != "identity" or len(constant.shape) > 1):
+            name = {"1": "𝟙", "0": "𝟘", "I": "𝕀"}[name]
+        return prettyForm(name)
+
+    def product(self, notation: Product) -> Form:
+        over, under = fraction(abs(notation.number) * Mul(*notation.scalars))
+        inner = [self.at(item, POW) for item in notation.inner]
+        divisors = [divisor.tensor for divisor in notation.divisors]
+        front = [] if over == 1 else [self.front(over)]
+        if notation.factors:
+            inner.append(self.elementwise(notation.factors, CONTRACTED if front or inner else 0))
+        below = [] if under == 1 else [self.front(under)]
+        below += [self.elementwise(divisors, MUL if below else 0)] if divisors else []
+        form = self.between(self.times, [*front, *inner] or [prettyForm("1")])
+        if below:
+            form = prettyForm(*stringPict.stack(form, stringPict.LINE, self.between(self.times, below)))
+        return self.joined("-", form) if notation.number.is_negative else form
+
+    def chain(self, notation: Chain) -> Form:
+        first, *rest = with_sums(notation)
+        return self.between(self.times, [self.at(first, SCALED if rest else 0), *(self.at(part, MUL) for part in rest)])
+
+    def superscript(self, base: Any, above: Any) -> Form:
+        form = self.at(base, ATOM)
+        exponent = stringPict(above) if isinstance(above, str) else above
+        top = stringPict(*exponent.left(" " * form.width()))
+        return prettyForm(*stringPict(*form.right(" " * exponent.width())).above(top))
+
+    def subscript(self, form: Form, below: Sequence[str]) -> Form:
+        indices = stringPict(", ".join(below))
+        indices.baseline = form.baseline - form.height()
+        return prettyForm(*form.right(indices))
+
+    def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Form:
+        if name == "abs":
+            return prettyForm(*args[0].parens("|", "|"))
+        return super().named(name, args, [(key, value) for key, value in keywords if value is not None])
+
+    def applied(self, notation: Applied) -> Form:
+        function = self.parenthesized(self.printer._print(notation.template))
+        return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
+
+    def relation(self, sign: str) -> str:
+        return {">=": "≥", "<=": "≤"}.get(sign, sign) if self.is_unicode else sign
+
+    def cases(self, branches: Sequence[tuple[Any, Any]]) -> Form:
+        widest = max(value.width() for value, _ in branches)
+        lines = [self.joined(value, " " * (widest - value.width() + 2), where) for value, where in branches]
+        width = max(line.width() for line in lines)
+        rows = [prettyForm(*line.right(" " * (width - line.width()))) for line in lines]
+        return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
+
+    def summed(self, indices: Sequence[str], body: Form) -> Form:
+        sign = prettyForm(*stringPict(self.sigma).below(", ".join(indices)))
+        sign.baseline = 0
+        return self.joined(sign, " ", body)
+
+    def delta(self, left: str, right: str) -> Form:
+        return prettyForm(f"{self.unit}[{left}, {right}]")
+
+    def entry(self, tensor: Any, indices: Sequence[str]) -> Form:
+        return self.joined(self.at(tensor, ATOM), f"[{', '.join(indices)}]")
