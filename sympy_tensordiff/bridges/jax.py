@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.bridges.operators import Function, library, with_integers
+from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 
@@ -139,7 +139,7 @@ def _load() -> SimpleNamespace:
     )
     primitive.def_impl(lambda *values, f, integers: [jax.numpy.asarray(r) for r in _compute(f, integers, values)])
     primitive.def_abstract_eval(lambda *values, f, integers: _abstract(own, f, integers, values))
-    ad.primitive_jvps[primitive] = lambda values, tangents, **what: _jvp(own, ad, values, tangents, **what)
+    ad.primitive_jvps[primitive] = lambda values, tangents, **what: _jvp(own, values, tangents, **what)
     ad.primitive_transposes[primitive] = lambda cotangents, *values, **what: _transpose(own, cotangents, values, **what)
     batching.primitive_batchers[primitive] = lambda values, axes, **what: _batch(own, values, axes, **what)
     mlir.register_lowering(primitive, lambda context, *values, **what: _lower(own, context, values, **what), "cpu")
@@ -170,31 +170,23 @@ def _lower(own: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequ
     return results
 
 
-def _position(f: Any, position: int) -> int:
-    """The position among all arguments of an array that has a position among the arrays."""
-    return [p for p in range(position + len(f.function.integers) + 1) if p not in f.function.integers][position]
+def _apply(own: Any, f: Any, *values: Any) -> Any:
+    """The results for all arguments in order."""
+    arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
+    return own.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 
 
-def _jvp(own: Any, ad: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    bind = own.primitive.bind
-    results = bind(*values, f=f, integers=integers)
-    moving = [p for p, t in enumerate(tangents) if not isinstance(t, own.zero)]
-    _refuse_others(f, [_position(f, p) for p in moving])
-    linear = [p for p in moving if _position(f, p) in f.linear]
-    others = tuple(p for p in moving if p not in linear)
-    parts = []
-    if linear:
-        along = [
-            (tangents[p] if p in linear else own.numpy.zeros_like(v)) if _position(f, p) in f.linear else v
-            for p, v in enumerate(values)
-        ]
-        parts.append(bind(*along, f=f, integers=integers))
-    if others:
-        g = f.pushforward(tuple(_position(f, p) for p in others))
-        parts.append(bind(*values, *(tangents[p] for p in others), f=g, integers=integers))
-    if not parts:
+def _jvp(own: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
+    results = own.primitive.bind(*values, f=f, integers=integers)
+    along = with_integers(
+        f.function, [None if isinstance(t, own.zero) else t for t in tangents], [None] * len(integers)
+    )
+    moving = tuple(p for p, tangent in enumerate(along) if tangent is not None)
+    _refuse_others(f, moving)
+    if not moving:
         return results, [own.zero.from_primal_value(r) for r in results]
-    return results, [ad.add_tangents(*both) if len(both) > 1 else both[0] for both in zip(*parts, strict=True)]
+    every = with_integers(f.function, values, integers)
+    return results, _apply(own, f.pushforward(moving), *every, *(along[p] for p in moving))
 
 
 def _refuse_others(f: Any, positions: Sequence[int]) -> None:
@@ -207,22 +199,14 @@ def _refuse_others(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(own: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    asked = [p for p, v in enumerate(values) if own.is_linear(v)]
-    positions = tuple(_position(f, p) for p in asked)
-    given = tuple(k for k, c in enumerate(cotangents) if not isinstance(c, own.zero))
-    results: list[Any] = [None] * len(values)
-    if given:
-        left_out = f.left_out(positions)
-        rest = [v for p, v in enumerate(values) if _position(f, p) not in left_out]
-        g = f.pullback(positions, given)
-        pulled = own.primitive.bind(*rest, *(cotangents[k] for k in given), f=g, integers=integers)
-        for position, cotangent in zip(asked, pulled, strict=True):
-            results[position] = cotangent
-    return results
+    every = with_integers(f.function, values, integers)
+    asked = [p for p, v in enumerate(every) if own.is_linear(v)]
+    given = [None if isinstance(c, own.zero) else c for c in cotangents]
+    results = pulled_back(partial(_apply, own), f, every, asked, given)
+    return [result for p, result in enumerate(results) if p not in f.function.integers]
 
 
 def _batch(own: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    flags = [axis is not None for axis in axes]
-    moved = [own.numpy.moveaxis(v, axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
-    g = f.batched(tuple(with_integers(f.function, flags, [False] * len(integers))))
-    return own.primitive.bind(*moved, f=g, integers=integers), [0] * len(f.outputs)
+    every, along = with_integers(f.function, values, integers), with_integers(f.function, axes, [None] * len(integers))
+    results = over_axis(partial(_apply, own), lambda v, axis: own.numpy.moveaxis(v, axis, 0), f, every, along)
+    return results, [0] * len(f.outputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -273,3 +273,29 @@ class Batched(_Derivable):
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
         return Batched(self, flags, (False,) * len(self.outputs))
+
+
+# ---------------------------------------------------------------------------- the rules of both libraries
+
+
+def pulled_back(
+    apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
+) -> list[Any]:
+    """The cotangents of the arguments at ``positions``, None for all others and where those of the outputs are None."""
+    given = tuple(k for k, c in enumerate(cotangents) if c is not None)
+    results: list[Any] = [None] * len(values)
+    if positions and given:
+        left_out = operator.left_out(positions)
+        rest = [v for p, v in enumerate(values) if p not in left_out]
+        pulled = apply(operator.pullback(tuple(positions), given), *rest, *(cotangents[k] for k in given))
+        for position, cotangent in zip(positions, pulled, strict=True):
+            results[position] = cotangent
+    return results
+
+
+def over_axis(
+    apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
+) -> Any:
+    """The results for each entry of an axis, which comes first in them; None for arguments without it."""
+    moved = [value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)]
+    return apply(operator.batched(tuple(axis is not None for axis in axes)), *moved)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sympy_tensordiff.bridges.operators import Function, library, with_integers
+from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 
@@ -147,8 +147,8 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            needed = ctx.needs_input_grad[1:]
-            return None, *_pulled_back(Call.apply, ctx.operator, _saved(ctx), needed, cotangents)
+            positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
+            return None, *pulled_back(Call.apply, ctx.operator, _saved(ctx), positions, cotangents)
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
@@ -168,26 +168,11 @@ def _saved(ctx: Any) -> list[Any]:
     return with_integers(ctx.operator.function, ctx.saved_tensors, ctx.integers)
 
 
-def _pulled_back(apply: Any, operator: Any, values: Sequence[Any], needed: Any, cotangents: Any) -> list[Any]:
-    """The cotangents of the arguments that need one; None for the others."""
-    positions = tuple(p for p, need in enumerate(needed) if need)
-    given = tuple(k for k, c in enumerate(cotangents) if c is not None)
-    results: list[Any] = [None] * len(values)
-    if positions and given:
-        left_out = operator.left_out(positions)
-        rest = [v for p, v in enumerate(values) if p not in left_out]
-        pulled = apply(operator.pullback(positions, given), *rest, *(cotangents[k] for k in given))
-        for position, cotangent in zip(positions, pulled, strict=True):
-            results[position] = cotangent
-    return results
-
-
 def _over_axis(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
     """The results for each entry of an axis, which comes first in them."""
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'numba' and 'numpy': put the axis into the formula")
-    moved = [v.movedim(axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
-    results = apply(operator.batched(tuple(axis is not None for axis in axes)), *moved)
+    results = over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
     return tuple(results), (0,) * len(operator.outputs)
 
 
@@ -262,7 +247,8 @@ def _custom_op(torch: Any) -> Any:
     def backward(ctx: Any, cotangents: Any) -> Any:
         function = ctx.operator.function
         needed = with_integers(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
-        pulled = _pulled_back(apply, ctx.operator, _saved(ctx), needed, cotangents)
+        positions = [p for p, need in enumerate(needed) if need]
+        pulled = pulled_back(apply, ctx.operator, _saved(ctx), positions, cotangents)
         gradients = [c for position, c in enumerate(pulled) if position not in function.integers]
         return gradients, None if ctx.integers else [], None  # PyTorch takes an empty list for one of tensors
 

@@ -325,3 +325,8 @@ def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:
     if any(form.terms != forms[0].terms or form.compounds() for form in forms):
         return None
     return (min if side == "lows" else max)(forms, key=lambda form: form.constant)
+
+
+def written(form: Affine, symbols: Mapping[str, Any]) -> Expr:
+    """A form as an expression of the symbols by their variables."""
+    return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))

@@ -24,6 +24,7 @@ from sympy_tensordiff.distributed.footprints import (
     reads_of,
     single_form,
     variable,
+    written,
 )
 from sympy_tensordiff.distributed.loops import Loop
 from sympy_tensordiff.distributed.partials import Part, rebuilt
@@ -170,7 +171,7 @@ class Kernel:
         low, high = single_form(ranges, "lows"), single_form(ranges, "highs")
         symbols = {variable(s): s for s in (*self.sizes, *(s for p in self.loops for s in (p.origin, p.extent)))}
         if low is not None and high is not None and always and low.atoms() | high.atoms() <= symbols.keys():
-            first, last = (sympy.Add(f.constant, *(c * symbols[v] for v, c in f.terms)) for f in (low, high))
+            first, last = written(low, symbols), written(high, symbols)
             whole = first == 0 and sympy.expand(last - extent + 1) == 0
             return None if whole else Cut(first, sympy.expand(last - first + 1))
         self.starts += 1

@@ -9,8 +9,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from sympy_tensordiff.distributed.footprints import affine, limit_rows, nest_of, variable
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.distributed.footprints import affine, limit_rows, nest_of, single_form, variable, written
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.structure.terms import Binder
 
@@ -133,9 +132,6 @@ def narrowed(total: Any, body: Expr, own: list[Loop | None]) -> Expr:
 
 def one_form(range_of: Bounds | None, side: str, binders: tuple[Binder, ...]) -> Expr | None:
     """An end of a range as an expression in sizes."""
-    ends: Any = getattr(range_of, side, ())
-    if len(ends) != 1 or ends[0][1] != 1 or ends[0][0].compounds():
-        return None
-    form: Affine = ends[0][0]
+    form = single_form([range_of], side) if range_of else None
     symbols = {variable(s): s for b in binders for end in b[1:] for s in end.free_symbols}
-    return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))
+    return None if form is None else written(form, symbols)

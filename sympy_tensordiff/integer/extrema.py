@@ -37,7 +37,8 @@ class PositivePart(Compound):
         return None if inner is self.form else positive_part(inner)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        return max(0, self.form.evaluate(values))
+        value = self.form.evaluate(values)
+        return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Row, ...]:
         """Lower bounds: the value is at least 0 and at least the form; `cases` adds that it equals one of the two."""

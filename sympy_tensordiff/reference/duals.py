@@ -196,26 +196,15 @@ def _of_one(compute: _Function, slope: _Function) -> _Function:
     return function
 
 
-def _cube_root(number: Number) -> Number:
-    root = CONTEXT.cbrt(abs(to_float(number)))
-    return -root if number < 0 else root
-
-
 logarithm: _Function = _of_one(lambda x: to_float(CONTEXT.log(to_float(x))), lambda x: power(x, -1))
 exponential: _Function = _of_one(lambda x: to_float(CONTEXT.exp(to_float(x))), lambda x: exponential(x))
 absolute: _Function = _of_one(abs, lambda x: sign(x))
 """Of derivative 0 at 0."""
-cube_root: _Function = _of_one(_cube_root, lambda x: multiply(Fraction(1, 3), power(cube_root(x), -2)))
 
 
 def sign(number: Number) -> Number:
     """-1, 0 or 1, of derivative 0."""
     return compare(number, 0)
-
-
-def hypotenuse(left: Number, right: Number) -> Number:
-    """The root of the sum of both squares."""
-    return power(add(multiply(left, left), multiply(right, right)), Fraction(1, 2))
 
 
 def floor(number: Number) -> Number:

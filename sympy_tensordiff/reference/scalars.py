@@ -129,6 +129,11 @@ def _by(function: Callable[..., Any], count: int | None = None) -> Rule:
     return rule
 
 
+def _as(formula: Callable[..., Expr]) -> Rule:
+    """The rule of a function that is a formula of others."""
+    return lambda compile_, node: compile_(formula(*node.args))
+
+
 def _relation(holds: Callable[[int, int], bool]) -> Rule:
     return _by(lambda left, right: holds(duals.compare(left, right), 0))
 
@@ -211,8 +216,8 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.Mod: _by(duals.modulo),
     sympy.LeviCivita: _by(_levi_civita),
     sympy.Heaviside: _by(duals.heaviside),
-    Cbrt: _by(duals.cube_root),
-    hypot: _by(duals.hypotenuse),
+    Cbrt: _as(lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3)),
+    hypot: _as(lambda x, y: sympy.sqrt(x**2 + y**2)),
     **dict.fromkeys((sigmoid, softplus), lambda compile_, node: compile_(node.rewrite(sympy.exp))),
     **dict.fromkeys((sympy.ceiling, sympy.frac), lambda compile_, node: compile_(node.rewrite(sympy.floor))),
     sympy.Function: _function,

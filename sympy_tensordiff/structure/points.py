@@ -8,8 +8,7 @@ arrays, quotients, alternatives) bounds or removes the points as soon as its ind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
-from types import MappingProxyType
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.structure.terms import Binder
-from sympy_tensordiff.symbolic.indices import relation_row, to_affine
+from sympy_tensordiff.symbolic.indices import is_data, parse, relation_row, to_affine
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 Values = Mapping[Any, Any]
@@ -150,54 +149,39 @@ def evaluate(expr: Any, values: Values) -> Any:
     >>> evaluate(sympy.floor((3*i + 1)/2), {i: np.arange(4)}).tolist()
     [0, 2, 3, 5]
     """
-    if expr.is_Integer:
-        return int(expr)
     if expr in (sympy.true, sympy.false):
         return bool(expr)
-    if isinstance(expr, TensorEntry | TensorSymbol):
-        return _read(expr, values)
-    if expr in values:
-        return values[expr]
-    if isinstance(expr, sympy.floor | sympy.ceiling):
-        top, bottom = (evaluate(part, values) for part in sympy.fraction(sympy.together(expr.args[0])))
-        return top // bottom if isinstance(expr, sympy.floor) else -(-top // bottom)
+    if isinstance(expr, sympy.And | sympy.Or | sympy.Not):
+        return _CONNECTIVES[type(expr)]([evaluate(arg, values) for arg in expr.args])
     if isinstance(expr, Relational):
         # Denominators are positive integers: they do not change the sign.
         difference = evaluate(sympy.fraction(sympy.together(expr.lhs - expr.rhs))[0], values)
         return _COMPARISONS[type(expr)](difference, 0)
-    for kinds, function in _OPERATIONS:
-        if isinstance(expr, kinds):
-            return reduce(function, (evaluate(arg, values) for arg in expr.args))
-    if isinstance(expr, sympy.Not):
-        return np.logical_not(evaluate(expr.args[0], values))
-    if isinstance(expr, sympy.Abs):
-        return np.abs(evaluate(expr.args[0], values))
-    raise UnsupportedError(
-        f"{expr} in an index or a condition of a structured derivative: write it with sums, products, floor, Mod, Max, "
-        "Min, comparisons and entries of tensors of integers, or take td.hessian or td.jacobian"
-    )
+    read = {entry: sympy.Dummy(integer=True) for entry in expr.atoms(TensorEntry, TensorSymbol) if is_data(entry)}
+    known = {**values, **{symbol: _read(entry, values) for entry, symbol in read.items()}}
+    try:
+        form, atoms = parse(expr.xreplace(read))
+        return form.evaluate({slot: known[atom] for slot, atom in enumerate(atoms)})
+    except (IndexExpressionError, KeyError):
+        raise UnsupportedError(
+            f"{expr} in an index or a condition of a structured derivative: write it with sums, products, floor, Mod, "
+            "Max, Min, comparisons and entries of tensors of integers, or take td.hessian or td.jacobian"
+        ) from None
 
 
-_OPERATIONS: tuple[tuple[Any, Any], ...] = (
-    (sympy.Add, np.add),
-    (sympy.Mul, np.multiply),
-    (sympy.Pow, np.power),
-    (sympy.Mod, np.mod),
-    (sympy.Max, np.maximum),
-    (sympy.Min, np.minimum),
-    (sympy.And, np.logical_and),
-    (sympy.Or, np.logical_or),
-)
-_COMPARISONS: Mapping[Any, Any] = MappingProxyType(
-    {
-        sympy.Eq: np.equal,
-        sympy.Ne: np.not_equal,
-        sympy.Le: np.less_equal,
-        sympy.Lt: np.less,
-        sympy.Ge: np.greater_equal,
-        sympy.Gt: np.greater,
-    }
-)
+_CONNECTIVES: Mapping[Any, Callable[[list[Any]], Any]] = {
+    sympy.And: partial(reduce, np.logical_and),
+    sympy.Or: partial(reduce, np.logical_or),
+    sympy.Not: lambda args: np.logical_not(args[0]),
+}
+_COMPARISONS: Mapping[Any, Any] = {
+    sympy.Eq: np.equal,
+    sympy.Ne: np.not_equal,
+    sympy.Le: np.less_equal,
+    sympy.Lt: np.less,
+    sympy.Ge: np.greater_equal,
+    sympy.Gt: np.greater,
+}
 
 
 def _read(entry: Any, values: Values) -> Any:

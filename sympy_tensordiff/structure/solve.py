@@ -28,8 +28,8 @@ Vector = NDArray[Any]
 
 
 SINGULAR = (
-    "the matrix is singular: add a shift, or take the least-squares solution of scipy.sparse.linalg.lsmr, which takes "
-    "the operator"
+    "the matrix is singular{}: add a shift, or take the least-squares solution of scipy.sparse.linalg.lsmr, which "
+    "takes the operator"
 )
 
 
@@ -43,7 +43,7 @@ def regular() -> Iterator[None]:
     try:
         yield
     except (np.linalg.LinAlgError, RuntimeError):
-        raise SingularMatrixError(SINGULAR) from None
+        raise SingularMatrixError(SINGULAR.format("")) from None
 
 
 def suggest(operator: LinearOperator) -> str:
@@ -138,7 +138,7 @@ def _woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
     inverse_left = np.stack([solve(row) for row in left], axis=1)
     first = solve(b)
     if not (np.isfinite(first).all() and np.isfinite(inverse_left).all()):
-        raise SingularMatrixError(SINGULAR)
+        raise SingularMatrixError(SINGULAR.format(""))
     small = np.eye(len(left)) + right @ inverse_left
     correction: Vector = first - inverse_left @ _dense(small, right @ first, symmetric=False)
     return correction
@@ -277,10 +277,7 @@ def _check(operator: LinearOperator, x: Vector, b: Vector, shift: float, said: s
         residual = float(np.linalg.norm(operator.matvec(x) + shift * x - b))
         if residual <= 1e-6 * max(float(np.linalg.norm(b)), 1e-300):
             return
-    raise SingularMatrixError(
-        f"the matrix is singular to working precision ({said}): add a shift, or take the least-squares solution of "
-        "scipy.sparse.linalg.lsmr, which takes the operator"
-    )
+    raise SingularMatrixError(SINGULAR.format(f" to working precision ({said})"))
 
 
 # ---------------------------------------------------------------------------- looking at a pattern

@@ -49,7 +49,7 @@ class _Slope(NamedTuple):
     noise: float
 
 
-class _Point:
+class Point:
     """An expression as a function of one of its variables, at one choice of the inputs."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
@@ -244,7 +244,7 @@ def _contraction(table: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
 
 def _points(
     expression: Expr, wrt: Expr, involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int
-) -> Iterator[tuple[_Point, dict[Any, Any]]]:
+) -> Iterator[tuple[Point, dict[Any, Any]]]:
     """Inputs at which the expression is finite, up to a number of attempts."""
     kernel: Callable[..., Any] | None = None
     found = False
@@ -255,7 +255,7 @@ def _points(
                 values = random_values(involved, chosen, seed + attempt, "float", low=low, high=high)
                 arguments, arrays = call_arguments((expression, wrt), values)
                 kernel = kernel or lambdify(arguments, expression, backend="numpy")
-                point = _Point(kernel, arguments, arrays, wrt)
+                point = Point(kernel, arguments, arrays, wrt)
             except (OutOfShapeError, ShapeError):
                 if set(size_symbols(*involved)) <= set(sizes):
                     raise
@@ -279,7 +279,7 @@ def _choices(involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> It
             yield chosen
 
 
-def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
+def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
     """The Jacobian by central differences, one entry of the variable at a time."""
     shape = point.value.shape + point.start.shape
     expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
@@ -294,7 +294,7 @@ def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], fl
 
 
 def _directions(
-    point: _Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
+    point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
     """Pullbacks of random cotangents along random directions, and their differences."""
     got, expected, smooth, noise = [], [], [], 0.0

@@ -14,6 +14,8 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Basic, Expr
 
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.run.signature import named_arguments
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
@@ -145,23 +147,6 @@ def to_double(value: Any) -> NDArray[np.float64]:
     return np.asarray(value, dtype=object).astype(np.float64)
 
 
-def determined_sizes(extents: Iterable[Expr]) -> set[Basic]:
-    """The size symbols that the lengths of axes of these extents determine, one after the other.
-
-    >>> N, M = sympy.symbols("N M", integer=True)
-    >>> sorted(map(str, determined_sizes([N*M, N + 1]))), determined_sizes([N*M, N**2])
-    (['M', 'N'], set())
-    """
-    known: set[Basic] = set()
-    waiting = list(extents)
-    while True:
-        unknown = [(extent, sympy.sympify(extent).free_symbols - known) for extent in waiting]
-        found = [s for extent, (s,) in ((e, u) for e, u in unknown if len(u) == 1) if sympy.diff(extent, s, 2) == 0]
-        if not found:
-            return known
-        known.update(found)
-
-
 def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
     """The arguments of a kernel, as symbols and as values: tensors, scalars, then integers.
 
@@ -169,8 +154,8 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
     """
     expressions = as_expressions(expressions)
     tensors: Sequence[TensorSymbol] = tensors_of(*expressions)
-    determined = determined_sizes(extent for tensor in tensors for extent in tensor.shape)
-    symbols = [s for s in symbols_of(*expressions) if s not in determined]
+    determined = {size.name for size in solve_sizes(named_arguments(tensors))}
+    symbols = [s for s in symbols_of(*expressions) if str(s) not in determined]
     sizes = size_symbols(*expressions)
     reals, integers = ([s for s in symbols if (s in sizes) is whole] for whole in (False, True))
     arrays = [np.asarray(values[t], np.int64) if t.dtype is int else to_double(values[t]) for t in tensors]

@@ -40,7 +40,7 @@ def test_a_wrong_derivative_fails() -> None:
 
     arrays = demo.inputs(SMALL)
     wrong = [d * (1 + 1e-6) if position == 1 else d for position, d in enumerate(right(*arrays))]
-    found = demo.relative_errors(function, wrong, arrays, 0)
+    found = demo.relative_errors(task, function, wrong, arrays, 0)
     assert not demo.verdict(demo.Page(output), "errors", task.variables, found)
     lines = [line for line in output.getvalue().splitlines() if line.endswith("FAIL")]
     assert [line[:4] for line in lines] == ["  db"]

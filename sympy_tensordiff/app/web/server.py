@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 from contextlib import suppress
@@ -63,14 +62,6 @@ class _Handler(RequestHandler):
     def tell(self, answer: Any) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
-
-
-class _Nothing(_Handler):
-    """What there is not."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        raise HTTPError(404)
 
 
 class _Files(_Handler):
@@ -163,21 +154,6 @@ def page_files() -> dict[str, bytes]:
     return found
 
 
-def listening(port: int) -> socket.socket:
-    """A socket that listens on this machine."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        if os.name == "posix":  # elsewhere this would share the port with others
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
-        listener.bind((HOST, port))
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 class Server:
     """A server that listens on this machine.
 
@@ -199,12 +175,12 @@ class Server:
     """
 
     def __init__(self, port: int = 0, workers: int = 2, seconds: float = 10, waiting: int = 32) -> None:
-        listener = listening(port)
+        listener = socket.create_server((HOST, port), backlog=128)
+        listener.setblocking(False)
         self.port: int = listener.getsockname()[1]
         self.pool = Pool(workers, seconds, waiting)
         application = Application(
-            [(r"/api/answer", _Answers), (r"/([\w./-]*)", _Files)],
-            default_handler_class=_Nothing,
+            [(r"/api/answer", _Answers), (r"/(.*)", _Files)],
             page=page_files(),
             pool=self.pool,
             port=self.port,

@@ -183,23 +183,25 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
     return tuple(found), names, arrays
 
 
+def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
+    """The parameters of expressions under the names of their symbols, without any kernel."""
+    reader = Reader(Graph())
+    reader.use((*exprs, *args))
+    arguments, _, _ = read_arguments(reader, args)
+    names = {variable: str(symbol) for symbol, variable in reader.free.items()}
+    shapes = [extents_of_argument(reader, arg, {}, names) if isinstance(arg, TensorSymbol) else {} for arg in args]
+    return tuple(replace(a, name=a.label, **shape) for a, shape in zip(arguments, shapes, strict=True))
+
+
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """What checks arguments and reads sizes off them, under the names of the symbols, without any kernel.
+    """What checks arguments and reads sizes off them.
 
     Raises
     ------
     ArgumentError
         If no argument determines a size in a shape.
     """
-    reader = Reader(Graph())
-    reader.use((*exprs, *args))
-    arguments, _, _ = read_arguments(reader, args)
-    names = {variable: str(symbol) for symbol, variable in reader.free.items()}
-    shaped = tuple(
-        replace(a, name=a.label, **(extents_of_argument(reader, arg, {}, names) if a.kind == "array" else {}))
-        for a, arg in zip(arguments, args, strict=True)
-    )
-    program = Program(shaped, (), (), ())
+    program = Program(named_arguments(args, exprs), (), (), ())
     check_determined(program)
     return ArgumentChecker(program, may_be_empty)
 
