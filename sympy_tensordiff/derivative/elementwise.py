@@ -26,7 +26,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.rows import shape_rows
+from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
@@ -154,16 +154,20 @@ class Differentiation:
         if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
-        entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
-        return [self.tabulate(leaf, entrywise) for leaf in leaves]
+        return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
         """The same in index notation, with the cotangent of an entry as a node over the variables of the entry."""
-        graph, root = self.graph, self.root
-        variables, rows, body = graph.open(root) if root.op == "comprehension" else ((), (), root)
-        sweep = Sweep(graph, leaves, self.sizes())
-        sweep.start_inside(variables, rows, body, cotangent(variables), unconditional(root))
+        axes, shape, body = self.entry()
+        sweep = self.entrywise_sweep(leaves, axes, ranges(axes, shape), body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
+
+    def entrywise_sweep(
+        self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
+    ) -> Sweep:
+        """A sweep from all entries, over axes that rows bound, or from one; closed nodes tell what all entries need."""
+        certain = unconditional(self.root if rows else body)
+        return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, certain)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """A sweep for expressions of whole tensors."""
@@ -248,7 +252,7 @@ class Differentiation:
         value_axes, shape, body = self.entry()
         extents = self.extents(leaf)
         axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
-        sweep = Sweep(graph, [leaf], self.sizes()).start(body, graph.one)
+        sweep = self.entrywise_sweep([leaf], (), (), body, graph.one)
         entry = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
         extents = (*shape, *extents)
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
@@ -266,7 +270,7 @@ class Differentiation:
         if self.is_whole:
             return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()
-        sweep = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one)
+        sweep = self.entrywise_sweep([leaf], (), (), body, self.graph.one)
         node = self.cotangent_at(sweep, leaf, index)
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 

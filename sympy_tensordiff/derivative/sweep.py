@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.clamps import systems_without_clamps
 from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.integer.unfolding import affine_relaxation
-from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite, unconditional
+from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
 
@@ -101,23 +101,13 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     # -------------------------------------------------------------- in and out
 
-    def start(self, node: Node, cotangent: Node) -> Sweep:
-        """Runs the sweep. ``cotangent``: a scalar for a scalar, a tensor of its shape for a tensor."""
-        self._unconditional = unconditional(node)
-        if node.op == "comprehension":
-            self._enter(node, cotangent)
-        elif node.op == "tensor":
-            index = [self.graph.fresh(name) for name in _axes(len(node.data[1]))]
-            forms = tuple(Affine.variable(v) for v in index)
-            self._bind(index, 0)
-            if node in self._leaves:
-                self._reads[node] = [((), self.graph.read(cotangent, forms), forms)]
-        else:
-            self._hand(node, (), cotangent)
-        return self._run()
-
-    def start_inside(
-        self, variables: Sequence[int], rows: Rows, body: Node, cotangent: Node, unconditional: set[Node]
+    def start(
+        self,
+        variables: Sequence[int],
+        rows: Rows,
+        body: Node,
+        cotangent: Node,
+        unconditional: set[Node],
     ) -> Sweep:
         """Runs the sweep from an entry of a tensor: ``variables`` are its axes, which ``rows`` bound."""
         self._unconditional = unconditional
@@ -185,15 +175,12 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._push(tensor)
         self._reads[tensor].append((rows, cotangent, node.data))
 
-    def _enter(self, tensor: Node, cotangent: Node | None = None) -> None:
-        """From the cotangent of a comprehension (the one given, or that of its reads) to that of its body."""
+    def _enter(self, tensor: Node) -> None:
+        """From the cotangents of the reads of a comprehension to that of its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        if cotangent is None:
-            self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
-        else:
-            self._hand(body, rows, self.graph.read(cotangent, forms))
+        self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
         """What all reads of a comprehension know of the sizes, and of the indices around it that it depends on."""
@@ -313,7 +300,3 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
     # Equations are solved exactly by the sum itself, with what is left of them as guards.
     return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))
-
-
-def _axes(count: int) -> list[str]:
-    return [f"i{n}" for n in range(count)]

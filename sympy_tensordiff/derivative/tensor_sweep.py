@@ -116,7 +116,7 @@ class TensorSweep(ReverseSweep[Node]):
         found = closed_parts(body, frozenset(variables), node)
         parts = [part for part in found if self._is_active(part)]
         sweep = Sweep(graph, parts, self._sizes, constants=found)
-        sweep.start_inside(variables, rows, body, at(graph, cotangent, index, self._sizes), self._unconditional)
+        sweep.start(variables, rows, body, at(graph, cotangent, index, self._sizes), self._unconditional)
         for part in parts:
             axes = [graph.fresh(name) for name in self._names(len(part.shape))]
             value = sweep.at(part, [Affine.variable(v) for v in axes])
