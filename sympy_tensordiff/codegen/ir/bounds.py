@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.ir.facts import Prover, own_reads, rows_of
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Statement
-from sympy_tensordiff.codegen.ir.nests import extent
+from sympy_tensordiff.codegen.ir.nests import lengths
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
@@ -39,11 +39,8 @@ class _Bounds:
     def __init__(self, step: Kernel | Fused, prover: Prover) -> None:
         self.step = step
         self.prover = prover
-        self.shapes: dict[str, tuple[Affine, ...]] = {}
-        self.lengths: dict[Variable, Affine] = {}
-        """The lengths of axes, which a nest knows by the arrays."""
-        for array, shape in prover.shapes.items():
-            self.add(array, shape)
+        self.shapes = dict(prover.shapes)
+        self.lengths = dict(prover.lengths)
         for row in step.rows if isinstance(step, Fused) else ():
             self.add(row.name, row.shape)
         self.data: set[str] = set()
@@ -54,9 +51,7 @@ class _Bounds:
     def add(self, array: str, shape: Sequence[Affine]) -> None:
         """The shape of an array, which may lack its first axis in here."""
         self.shapes[array] = tuple(shape)
-        for number, length in enumerate(shape):
-            (variable,) = extent(array, number).atoms()
-            self.lengths[variable] = length
+        self.lengths.update(lengths(array, shape))
 
     def block(self, body: Sequence[Statement], rows: Rows) -> None:
         """Check statements, where ``rows`` hold."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
+from sympy_tensordiff.codegen.ir.nests import lengths
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import Ends, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
 from sympy_tensordiff.integer.data import innermost_first
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import factors_in, times
@@ -65,6 +67,11 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
+
+    @cached_property
+    def lengths(self) -> dict[Variable, Affine]:
+        """The lengths of axes, which a nest knows by the arrays."""
+        return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
         """Whether ``row`` follows from ``context`` in every call."""

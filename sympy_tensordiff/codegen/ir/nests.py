@@ -11,7 +11,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Variable
 
 ZERO = Affine()
 """Where all axes begin."""
@@ -23,6 +23,15 @@ FALSE = Operation("or", ())
 def extent(array: str, axis: int) -> Affine:
     """The length of an axis, as the array tells it: a variable whose name no other can have."""
     return Affine.variable(f"{array}.shape[{axis}]")
+
+
+def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
+    """What the lengths of the axes of an array are.
+
+    >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
+    {'x.shape[0]': n, 'x.shape[1]': 3}
+    """
+    return {extent(array, axis).terms[0][0]: length for axis, length in enumerate(shape)}
 
 
 def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] = ()) -> Loop:
