@@ -24,6 +24,7 @@ from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.lower.storage import Block
+from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -61,7 +62,8 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
+        # What an equation of indices guards is worth an array, not the zeros around it.
+        stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
         product: Node | None = None
         if node.op == "sum" and (self._is_lazy(node, block) or not self._stored_at(node, block.context)):
@@ -250,8 +252,8 @@ class Lowering(Matrices):
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        (name,) = yield self._reductions([node], block)
-        return Name(name.name)
+        names: list[Name] = yield self._reductions([node], block)
+        return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
         """The loops of sums, or of other reductions of one kind, that run over the same points."""
@@ -363,11 +365,6 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
-
-
-def _is_diagonal(node: Node) -> bool:
-    """Whether ``node`` is 0 but where indices agree: what it guards is worth an array, not the zeros around it."""
-    return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
 def _blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:

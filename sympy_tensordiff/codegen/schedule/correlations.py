@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addition, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.rename import claimed
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation
@@ -60,13 +61,7 @@ class _Finder:
 
     def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
         """What takes the place of a product of matrices, the steps that go, and the last one of all."""
-        names: list[str] = []
-
-        def fresh(wish: str) -> str:
-            names.append(unique(wish, self.taken, names))
-            return names[-1]
-
-        plain = in_views(step, self.prover.shapes, fresh)
+        plain = in_views(step, self.prover.shapes, partial(claimed, taken=set(self.taken)))
         gone: list[Step] = []
         views = []
         for view in (plain.left, plain.right):
