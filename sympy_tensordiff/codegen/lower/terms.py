@@ -40,7 +40,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
     new = _in_terms(graph, body)
-    return node if new is body else graph.comprehension(variables, node.data, new)
+    return node if new is body else graph.over(node, variables, new)
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:

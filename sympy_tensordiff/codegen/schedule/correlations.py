@@ -41,14 +41,13 @@ def with_correlations(program: Program) -> Program:
         found = finder.correlation(step) if isinstance(step, Contraction) else None
         if found is not None:
             correlation, gone, last = found
-            place = next(n for n, other in enumerate(steps) if other is last)
-            steps[place] = correlation
-            steps = [other for other in steps if not any(other is part for part in gone)]
+            left = [other for other in steps if not any(other is part for part in gone)]
+            steps = [correlation if other is last else other for other in left]
             gone_arrays.update(part.array for part in gone)
             copies = ", ".join(part.array for part in gone if part.array != correlation.array)
             new.append(f"{correlation.array}: windows where they lie, in place of {copies}")
-    left = {name for step in steps for name in filled_arrays(step)}
-    arrays = tuple([array for array in program.temporaries if array.name in left])
+    filled = {name for step in steps for name in filled_arrays(step)}
+    arrays = tuple([array for array in program.temporaries if array.name in filled])
     notes = [note for note in program.notes if note.partition(":")[0] not in gone_arrays]
     return replace(program, kernels=tuple(steps), temporaries=arrays, notes=(*notes, *new))
 
