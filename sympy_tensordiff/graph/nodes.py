@@ -271,6 +271,10 @@ class Graph(Elementwise):
         opening = self._opening(node)
         return self._closed_again(node, opening, self.substitute(body, opening), mapping or {})
 
+    def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
+        """A binder over another body, in which its bound variables are ``variables``."""
+        return self._closed_again(node, renaming(self.bound(node), variables), body, {})
+
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
         """``node`` with the index forms of its reads, and indices used as numbers, changed to equal ones."""
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]

@@ -39,7 +39,7 @@ class DataEntry(Compound):
 
     __slots__ = ("below", "index", "tensor")
     rank = 4
-    fields = ("tensor", "index", "below")
+    fields: tuple[str, ...] = ("tensor", "index", "below")
 
     def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None = None) -> None:
         self.tensor = tensor

@@ -48,6 +48,7 @@ class MaskedEntry(DataEntry):
     """An integer of an array where the rows ``inside`` hold, and 0 elsewhere."""
 
     __slots__ = ("inside",)
+    fields: tuple[str, ...] = (*DataEntry.fields, "inside")
 
     def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None, inside: tuple[Row, ...]) -> None:
         super().__init__(tensor, index, below)
@@ -68,15 +69,6 @@ class MaskedEntry(DataEntry):
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
         is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
         return super().evaluate(values) if is_inside else 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MaskedEntry) and self.key() == other.key() and self.below == other.below
-
-    def __hash__(self) -> int:
-        return hash((MaskedEntry, self._hash))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MaskedEntry, (self.tensor, self.index, self.below, self.inside)
 
 
 @dataclass(frozen=True, slots=True)

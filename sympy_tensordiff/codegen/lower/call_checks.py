@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Check, DataCheck
-from sympy_tensordiff.codegen.ir.rename import named, unique
+from sympy_tensordiff.codegen.ir.rename import claimed, named, unique
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.verify import escape_at, failing
 from sympy_tensordiff.codegen.lower.functions import operation
@@ -82,8 +82,7 @@ class _Checks:
         found = dict(self.names.variables)
         taken = {*found.values(), *self.names.arrays.values()}
         for v in variables:
-            found[v] = unique(self.graph.names[v], taken)
-            taken.add(found[v])
+            found[v] = claimed(self.graph.names[v], taken)
         return found
 
     def array_name(self, tensor: Node) -> str:

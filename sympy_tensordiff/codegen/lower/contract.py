@@ -130,7 +130,7 @@ class _Pairing:
             path = self.common(tensors, output, sizes, work) or path
         for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(product))
-            tensors.append((self.product([tensors[number] for number in step], labels), labels))
+            tensors.append((self.graph.ein(1, [tensors[number] for number in step], labels), labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
 
     def common(
@@ -146,7 +146,7 @@ class _Pairing:
             path = path_from(pair, inputs, kept, sizes)
             if operation_count(inputs, kept, sizes, path) > least:
                 continue
-            node = self.product([tensors[number] for number in pair], tuple(sorted(product)))
+            node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(product)))
             node = node.args[0] if is_view(node) and node.args else node
             others = self.first.setdefault(node, set())
             others.add(self.current)
@@ -160,26 +160,6 @@ class _Pairing:
         labels = part[1]
         kept = tuple(dict.fromkeys(label for label in labels if held[label] > 1))
         return part if len(kept) == len(set(labels)) else (self.graph.ein(1, [part], kept), kept)
-
-    def product(self, operands: Sequence[Labelled], output: tuple[int, ...]) -> Node:
-        """A product of two operands."""
-        node = self.graph.ein(1, operands, output)
-        if is_view(node) and node.args and is_core(node.args[0]):
-            return self.graph.with_operands(node, [self.traced(node.args[0])])
-        return self.traced(node)
-
-    def traced(self, node: Node) -> Node:
-        """A product in which both axes of an inverse are summed: one by solving equations, the other afterwards."""
-        if node.op != "ein" or len(node.args) != 2:
-            return node
-        for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
-            if arg.op == "inv" and len(set(labels)) == len(labels) == 2 and set(labels).isdisjoint(node.data.output):
-                other, theirs = node.args[1 - place], node.data.inputs[1 - place]
-                row, output, fresh = labels[0], node.data.output, len(node.data.extents)
-                moved = tuple([fresh if label == row else label for label in theirs])
-                solved = self.graph.ein(1, [(arg, labels), (other, moved)], (*output, row, fresh))
-                return self.graph.ein(1, [(solved, (*output, row, row))], output)
-        return node
 
 
 def _is_sparse(node: Node) -> bool:

@@ -81,13 +81,9 @@ class _Exponentials:
     def _final(self, node: Node) -> Recursion[Node]:
         graph = self.graph
         if node.op in BINDERS:
-            variables, rows, body = self.open(node)
+            variables, _, body = self.open(node)
             new = yield self.final(body)
-            if new is body:
-                return node
-            if node.op == "comprehension":
-                return graph.comprehension(variables, node.data, new)
-            return graph.reduce(node.op, variables, rows, new)
+            return node if new is body else graph.over(node, variables, new)
         if node.op == "call" and node.data is sympy.log:
             found = yield self.scaled(node.args[0])
             if found.summed:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.codegen.ir.programs import BLOCK
+from sympy_tensordiff.codegen.lower.plan import Context, Planner
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows, partition
 
 
@@ -29,13 +31,57 @@ class Matrix:
 
 
 class Slant(NamedTuple):
-    """A bound of the variable ``term`` by an index around the sum: ``row + offset`` at most, or at least."""
+    """A bound of the only variable of a sum by an index around it: the term is ``row + offset`` at most, or at least.
+
+    ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
+    it may be nan, and 0*nan is nan. So the rows of ``a`` are cut into blocks: the terms that all rows of a block have
+    are one product of matrices, and the few others of each row, next to the slant, a sum as before.
+    """
 
     bound: Row
     row: Affine
     term: Affine
     offset: Affine
     is_upper: bool
+
+    @staticmethod
+    def of(terms: Terms, around: Sequence[int]) -> Slant | None:
+        """The slant of a sum; None where no index around bounds its only variable, or several do."""
+        if len(terms.variables) != 1:
+            return None
+        (term,) = terms.variables
+        found = [row for row in terms.rows if term in row.form.atoms() and not row.form.atoms().isdisjoint(around)]
+        if len(found) != 1 or found[0].kind != "ge" or found[0].form.compounds():
+            return None
+        form = found[0].form
+        indices = [v for v in form.atoms() if v in around]
+        sign = form.coefficient(term)
+        if len(indices) != 1 or abs(sign) != 1 or form.coefficient(indices[0]) != -sign:
+            return None
+        last, row = Affine.variable(term), Affine.variable(indices[0])
+        return Slant(found[0], row, last, last - row - form * sign, sign > 0)
+
+    def beside(self, first: Affine) -> Row:
+        """The condition of the terms that not all rows of a block have; ``first`` is the first row."""
+        end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
+        return Row("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
+
+    def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
+        """The range of a label. A row may have no terms; these may go on to the end of a tensor, which is no copy."""
+        if label != self.term:
+            rows = tuple([row for row in split.context.rows if row != self.bound])
+            return planner.range(label, replace(split.context, rows=rows))
+        found, (term,) = planner.range(label, split.context), split.summed
+        sign = self.bound.form.coefficient(term)
+        others = [row for row in split.bounds if row != self.bound]
+        if found is None or any(row.form.coefficient(term) * sign > 0 for row in others):
+            return found
+        low, high = found
+        if self.is_upper:
+            return (Affine(), high) if implied(Row("ge", low), facts) else found
+        reads = [factor for factor in split.factors if factor.op == "read" and label in factor.data]
+        lasts = (read.args[0].shape[read.data.index(label)] - 1 for read in reads)
+        return low, next((last for last in lasts if implied(Row("ge", last - high), facts)), high)
 
 
 @dataclass(frozen=True)

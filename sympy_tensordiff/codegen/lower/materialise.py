@@ -19,6 +19,7 @@ import sympy
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 
 LARGE = 60
@@ -302,15 +303,8 @@ def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
 
 def _is_number(choice: Node) -> bool:
     """Whether a choice is one between numbers, and not between conditions."""
-    stack, seen = [choice], {choice}
-    while stack:
-        part = stack.pop()
-        new = [arg for arg in part.args[1:] if arg.op == "select" and arg not in seen]
-        seen.update(new)
-        stack += new
-        if any(arg.op in CONDITIONS for arg in part.args[1:]):
-            return False
-    return True
+    choices = breadth_first(choice, lambda part: [arg for arg in part.args[1:] if arg.op == "select"])
+    return not any(arg.op in CONDITIONS for part in choices for arg in part.args[1:])
 
 
 def calls_external(node: Node) -> bool:

@@ -24,7 +24,6 @@ from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Ranges, Slant, 
 from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded, kind_of
 from sympy_tensordiff.codegen.lower.storage import Storage
-from sympy_tensordiff.codegen.lower.trapezoids import FEWEST, beside, slant_of, slanted_range
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -32,6 +31,9 @@ from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import partition
+
+FEWEST = 3 * BLOCK
+"""With fewer rows over a trapezoid than these, or fewer terms, loops are as good."""
 
 _FACTORS = 5
 """Of more factors than these, not all ways to make two matrices are compared."""
@@ -57,7 +59,7 @@ class Matrices(Storage):
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
         """A sum taken apart: as it is, with a sum among its factors, and as one over a trapezoid."""
         terms = Terms(*self.graph.open(node))
-        slant = slant_of(terms.rows, terms.variables, context.variables) if self.trapezoids else None
+        slant = Slant.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
         yield from self._split_sum(self._opened_twice(node, context), context)
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
@@ -166,9 +168,7 @@ class Matrices(Storage):
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
         """How many reads run along their last axes as a product sums: a part of a unit cost, to choose among equals."""
-        reads = [
-            part for factor in (*first.factors, *second.factors) for part in reachable(factor) if part.op == "read"
-        ]
+        reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
@@ -193,14 +193,14 @@ class Matrices(Storage):
             ranges[label] = found
         if (slant := split.slant) is None:
             return ranges
-        is_long = all(self._volume([label], ranges) >= FEWEST * BLOCK for label in (slant.row, slant.term))
+        is_long = all(self._volume([label], ranges) >= FEWEST for label in (slant.row, slant.term))
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
         """The lowest and the highest value of a label."""
         if split.slant is None:
             return self.planner.range(label, split.context)
-        return slanted_range(self.planner, self.facts, label, split, split.slant)
+        return split.slant.range(label, split, self.planner, self.facts)
 
     # -------------------------------------------------------------- what they cost
 
@@ -267,8 +267,7 @@ class Matrices(Storage):
             step: Product = Contraction(*filled, left, right)
             if (slant := split.slant) is not None:
                 shift = self.form(slant.offset + ranges[slant.row][0] - ranges[slant.term][0])
-                number, is_upper = numbers[slant.row], slant.is_upper
-                step = Trapezoid(*filled, left, right, row=number, shift=shift, is_upper=is_upper)
+                step = Trapezoid(*filled, left, right, 1, numbers[slant.row], shift, slant.is_upper)
             iterations = self._iterations(split)
             self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
             self._products[key] = self._filled(step, [length(ranges[label]) for label in output]), step.output
@@ -394,7 +393,7 @@ class Matrices(Storage):
         """The sum that is left; the terms next to a slant are added."""
         graph = self.graph
         if split.slant is not None:
-            rows = (*split.bounds, *split.rows, beside(split.slant, ranges[split.slant.row][0]))
+            rows = (*split.bounds, *split.rows, split.slant.beside(ranges[split.slant.row][0]))
             product = graph.add([product, graph.sum(split.summed, rows, graph.mul(split.factors))])
         body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
         return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)

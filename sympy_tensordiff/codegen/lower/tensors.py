@@ -30,7 +30,7 @@ from sympy_tensordiff.codegen.lower.materialise import (
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.recognition import ORDERED, recognise
 
@@ -272,11 +272,8 @@ class _Definitions:
         """A node over other arguments; what is written out in a binder meets no variable that is bound there."""
         graph = self.graph
         if node.op in BINDERS and node.whole:
-            variables, rows, body = graph.open(node)
-            body = yield self.scalar(body)
-            if node.op in RANGED:
-                return graph.reduce(node.op, variables, rows, body)
-            return graph.comprehension(variables, node.data, body)
+            variables, _, body = graph.open(node)
+            return graph.over(node, variables, (yield self.scalar(body)))
         args = yield from in_turn(map(self.scalar, node.args))
         return graph.with_args(node, args)
 

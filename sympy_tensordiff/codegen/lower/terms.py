@@ -16,7 +16,7 @@ import sympy
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.rows import Rows, partition
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
@@ -40,7 +40,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
     new = _in_terms(graph, body)
-    return node if new is body else graph.comprehension(variables, node.data, new)
+    return node if new is body else graph.over(node, variables, new)
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
@@ -69,8 +69,12 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 def _is_diagonal(term: Node) -> bool:
     """Whether an equation chooses a term, which is 0 in most entries. Other conditions leave most entries."""
-    factors = term.args if term.op == "mul" else (term,)
-    return any(factor.op == "guard" and any(row.kind == "eq" for row in factor.data) for factor in factors)
+    return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
+
+
+def is_where_equal(node: Node) -> bool:
+    """Whether a node is 0 but where indices agree."""
+    return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
 # ---------------------------------------------------------------------------- powers at base 0
@@ -267,13 +271,7 @@ def repeated_calls(
 
 def _inside(binder: Node) -> list[Node]:
     """What stands below a binder and not below an inner one, nor below a call of a function."""
-    stack, found = [binder.args[0]], {binder.args[0]: None}
-    while stack:
-        node = stack.pop()
-        if node.op not in BINDERS and not is_dear(node):
-            stack += [arg for arg in node.args if arg not in found]
-            found.update(dict.fromkeys(node.args))
-    return list(found)
+    return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 
 def _is_no_larger(call: Node) -> bool:

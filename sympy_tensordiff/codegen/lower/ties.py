@@ -118,9 +118,7 @@ class _Ties(LoopArrays):
                 new = self.with_entries(node)
             else:
                 new = yield self.replaced(body, known)
-            if node.op == "comprehension":
-                return node if new is body else graph.comprehension(variables, node.data, new)
-            return node if new is body else graph.reduce(node.op, variables, rows, new)
+            return node if new is body else graph.over(node, variables, new)
         if node.op == "guard":
             known += node.data
         args = yield from in_turn(self.replaced(arg, known) for arg in node.args)

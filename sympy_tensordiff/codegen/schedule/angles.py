@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import FALSE
@@ -76,7 +75,18 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         angles: dict[Scalar, str] = {}
-        new = with_parts(statement, lambda value: rewrite_scalar(value, partial(_near, angles=angles, fresh=fresh)))
+
+        def near(value: Scalar) -> Scalar:
+            """A sine or cosine of its angle as a name; anything else as it is."""
+            if not _is_wave(value):
+                return value
+            assert isinstance(value, Operation)
+            (angle,) = value.arguments
+            if angle not in angles:
+                angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
+            return Operation(NEAR[str(value.function)], (Name(angles[angle]),))
+
+        new = with_parts(statement, lambda value: rewrite_scalar(value, near))
         for angle, name in angles.items():
             if angle != Name(name):
                 yield Set(Name(name), angle)
@@ -88,14 +98,3 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
 
 def _is_wave(node: Scalar) -> bool:
     return isinstance(node, Operation) and node.function in NEAR
-
-
-def _near(value: Scalar, angles: dict[Scalar, str], fresh: Callable[[str], str]) -> Scalar:
-    """A sine or cosine of its angle as a name, which ``angles`` tells; anything else as it is."""
-    if not _is_wave(value):
-        return value
-    assert isinstance(value, Operation)
-    (angle,) = value.arguments
-    if angle not in angles:
-        angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
-    return Operation(NEAR[str(value.function)], (Name(angles[angle]),))

@@ -29,21 +29,15 @@ def without_copies(program: Program) -> Program:
             continue
         assert isinstance(step, Kernel)
         factor, load = found
-        index = [form.terms[0][0] for form in load.index]
-        if (
-            len(flow.writers[step.array]) > 1
-            or flow.reader(load.array) is not step
-            or sorted(index) != sorted(step.axes)
-        ):
+        index, shape = [form.terms[0][0] for form in load.index], flow.shapes[load.array]
+        order = [index.index(axis) for axis in step.axes] if sorted(index) == sorted(step.axes) else []
+        if len(order) < len(shape) or tuple([shape[n] for n in order]) != flow.shapes[step.array]:
             continue
-        if any(
-            flow.shapes[load.array][index.index(axis)] != extent
-            for axis, extent in zip(step.axes, flow.shapes[step.array], strict=True)
-        ):
+        if len(flow.writers[step.array]) > 1 or flow.reader(load.array) is not step:
             continue
         product = steps[products[load.array]]
         assert isinstance(product, Contraction)
-        output = tuple([product.output[index.index(axis)] for axis in step.axes])
+        output = tuple([product.output[n] for n in order])
         steps[products[load.array]] = replace(product, array=step.array, output=output, factor=factor * product.factor)
         gone[load.array] = step
     if not gone:

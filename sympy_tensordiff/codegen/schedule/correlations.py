@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addition, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.rename import claimed
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation
@@ -40,14 +41,13 @@ def with_correlations(program: Program) -> Program:
         found = finder.correlation(step) if isinstance(step, Contraction) else None
         if found is not None:
             correlation, gone, last = found
-            place = next(n for n, other in enumerate(steps) if other is last)
-            steps[place] = correlation
-            steps = [other for other in steps if not any(other is part for part in gone)]
+            left = [other for other in steps if not any(other is part for part in gone)]
+            steps = [correlation if other is last else other for other in left]
             gone_arrays.update(part.array for part in gone)
             copies = ", ".join(part.array for part in gone if part.array != correlation.array)
             new.append(f"{correlation.array}: windows where they lie, in place of {copies}")
-    left = {name for step in steps for name in filled_arrays(step)}
-    arrays = tuple([array for array in program.temporaries if array.name in left])
+    filled = {name for step in steps for name in filled_arrays(step)}
+    arrays = tuple([array for array in program.temporaries if array.name in filled])
     notes = [note for note in program.notes if note.partition(":")[0] not in gone_arrays]
     return replace(program, kernels=tuple(steps), temporaries=arrays, notes=(*notes, *new))
 
@@ -60,13 +60,7 @@ class _Finder:
 
     def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
         """What takes the place of a product of matrices, the steps that go, and the last one of all."""
-        names: list[str] = []
-
-        def fresh(wish: str) -> str:
-            names.append(unique(wish, self.taken, names))
-            return names[-1]
-
-        plain = in_views(step, self.prover.shapes, fresh)
+        plain = in_views(step, self.prover.shapes, partial(claimed, taken=set(self.taken)))
         gone: list[Step] = []
         views = []
         for view in (plain.left, plain.right):

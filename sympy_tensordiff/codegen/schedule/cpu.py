@@ -126,11 +126,10 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
     """A nest that reads entries before the loops that need them."""
     box = kernel.box(site.prover.shapes)
-    inner, outer = box[len(box) - len(kernel.axes) :], zip(site.outer, box, strict=False)
-    extents = {f"{kernel.array}.shape[{len(site.outer) + n}]": length for n, length in enumerate(inner)}
-    ends = [(Affine.variable(axis), length) for axis, length in outer]
+    extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
+    ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
     if site.block is not None:
-        ends += [(Affine.variable(name), inner[0] + 1) for name in site.block]
+        ends += [(Affine.variable(name), box[0] + 1) for name in site.block]
     rows = tuple(Row("ge", form) for value, length in ends for form in (value, length - value - 1))
     return Once(site.prover, site.fresh, extents, has_values=not site.is_within).body(body, rows)
 

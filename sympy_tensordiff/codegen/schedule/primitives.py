@@ -67,8 +67,7 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
             found += _along(row, leaf)
             leaf, inner = [], row
             if isinstance(statement, Loop) and (window := untied(statement, row.variable)) is not None:
-                statement = window.loop
-                lows, highs = (tuple(map(Bound, side)) for side in (window.lows, window.highs))
+                statement, lows, highs = window
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
             found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body))))
         else:

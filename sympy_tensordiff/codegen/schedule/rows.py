@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import (
@@ -48,19 +49,16 @@ def most_steps(loop: Loop) -> int | None:
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Untied:
-    """A loop whose bounds do not depend on an axis, and the entries of the axis for which it runs in each step."""
-
-    loop: Loop
-    lows: tuple[Affine, ...]
-    highs: tuple[Affine, ...]
+Bounds: TypeAlias = tuple[Bound, ...]
 
 
-def untied(loop: Loop, axis: str) -> Untied | None:
-    """The same steps for the same entries, with the axis innermost; None where bounds do not allow for that."""
+def untied(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
+    """A loop whose bounds do not depend on an axis, and the entries of the axis for which it runs in each step.
+
+    These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
+    """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
-    ends: tuple[list[Affine], list[Affine]] = [], []
+    ends: tuple[list[Bound], list[Bound]] = [], []
     kept: tuple[list[Bound], list[Bound]] = [], []
     for side, found in enumerate((loop.lows, loop.highs)):
         for bound in found:
@@ -69,12 +67,12 @@ def untied(loop: Loop, axis: str) -> Untied | None:
                 kept[side].append(bound)
             elif abs(factor) == 1 and bound.divisor == 1 and axis not in bound.form.hidden():
                 # variable >= axis + rest is axis <= variable - rest, and so on.
-                ends[side ^ (factor == 1)].append((variable - bound.form) * factor + place)
+                ends[side ^ (factor == 1)].append(Bound((variable - bound.form) * factor + place))
             else:
                 return None
     if not all(kept):
         return None
-    return Untied(replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1]))
+    return replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1])
 
 
 MOVING = 16
@@ -283,7 +281,7 @@ class RowPlanner:
     def is_window(self, loop: Loop) -> bool:
         """Whether a loop has few steps, wherever in the row it runs."""
         found = untied(loop, self.axis)
-        steps = None if found is None else most_steps(found.loop)
+        steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _BRIEF
 
     def is_brief(self, loop: Loop) -> bool:
