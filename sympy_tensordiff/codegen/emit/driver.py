@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -220,10 +220,9 @@ def size_lines(program: Program, names: Names) -> list[str]:
     return lines
 
 
-def shape_text(shape: tuple[Affine, ...], printer: FormPrinter) -> str:
+def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
     """A shape as a Python tuple."""
-    inner = ", ".join(printer.form(form) for form in shape)
-    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+    return tuple_text(map(printer.form, shape))
 
 
 class Temporaries:
@@ -338,7 +337,7 @@ def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str
         f"def scratch({', '.join(map(names, run_parameters(program)))}):",
         f'{INDENT}"""The arrays of what lies between: {", ".join(names(array.name) for array in arrays)}."""',
         *(INDENT + line for line in size_lines(program, names)),
-        f"{INDENT}return ({', '.join(made)}{',' * (len(made) == 1)})",
+        f"{INDENT}return {tuple_text(made)}",
     ]
     return "\n".join(lines)
 

@@ -204,6 +204,12 @@ class FormPrinter:
         return f"{self._total(*left)} >= {self._total(right[0] - constant, right[1])}"
 
 
+def tuple_text(texts: Iterable[str]) -> str:
+    """A tuple."""
+    texts = list(texts)
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
 def _opposite(extremum: Extremum) -> Extremum:
     return extremum._replace(coefficient=-extremum.coefficient)
 

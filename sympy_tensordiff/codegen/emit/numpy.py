@@ -23,12 +23,12 @@ from sympy_tensordiff.codegen.emit.driver import (
     task_text,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.emit.forms import Block, Names
+from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, widened
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (

@@ -15,9 +15,9 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block, tuple_text
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise
 from sympy_tensordiff.codegen.emit.numpy_sums import COPIED, SHORT, Additions, calls_others, repeated
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set

@@ -7,12 +7,12 @@ are NumPy scalars or Python numbers. So any two values broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -314,9 +314,3 @@ def rise(form: Affine, span: Span) -> int | None:
 def subscript(texts: Sequence[str]) -> str:
     """Slices in brackets, where they are not all of an array."""
     return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"
-
-
-def tuple_text(texts: Iterable[str]) -> str:
-    """A tuple."""
-    texts = list(texts)
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
