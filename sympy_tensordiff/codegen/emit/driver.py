@@ -136,9 +136,8 @@ def task_text(kernel: Kernel, names: Names) -> str:
     """What one instance of a kernel does, for comments."""
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
-        return f"Add to {'a diagonal of ' if kernel.exclusive else 'the entries of '}{array}" + (
-            "" if kernel.exclusive else " that data select"
-        )
+        where = "a diagonal of {}" if kernel.exclusive else "the entries of {} that data select"
+        return f"Add to {where.format(array)}"
     return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
 
 
@@ -307,12 +306,6 @@ def host_driver(
     if takes_type:
         types.line("real = np.float64" if name == "tables" else f"real = {dtype}.type")
     return "\n".join(block.render())
-
-
-def used_arguments(program: Program) -> list[str]:
-    """The array arguments of rank 1 and more that some kernel reads."""
-    read = {name for kernel in program.kernels for name in uses(kernel).arrays}
-    return [a.name for a in program.arguments if a.kind == "array" and a.shape and a.name in read]
 
 
 # ---------------------------------------------------------------------------- temporaries that a call is given
