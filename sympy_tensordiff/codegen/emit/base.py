@@ -308,7 +308,7 @@ class NestPrinter(ScalarPrinter):
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """What stands between the brackets of a read or of a target."""
-        raise NotImplementedError
+        return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:
         """Append the lines of ``body``."""

@@ -169,7 +169,7 @@ def module_text(
     backend: str,
     names: Names,
     pieces: Sequence[str],
-    modules: Mapping[str, Sequence[str]],
+    modules: Mapping[str, Sequence[str]] | None = None,
     library: str = "",
     constants: str = "",
 ) -> str:
@@ -179,7 +179,7 @@ def module_text(
     lines += [""] if lines else []
     lines += ["import numpy as np"] if "np." in text else []
     lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
-    for module, known in modules.items():
+    for module, known in (modules or {}).items():
         used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
     top = [header(program, backend, names), "\n".join(lines), library, labels(program, names), constants]

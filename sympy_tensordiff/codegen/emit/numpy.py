@@ -73,7 +73,7 @@ def print_program(program: Program) -> str:
     pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
     block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-    return module_text(program, "numpy", names, pieces, {}, constants=block * has_blocks)
+    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
 
 
 class KernelPrinter:
