@@ -82,12 +82,12 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Task:
+class Task:
     """What a program computes: ``nodes``, or the ``search`` for wrong data of checks with some numbers."""
 
     graph: Graph
     nodes: Sequence[Node]
-    structure: str
+    structure: str = SINGLE
     arguments: tuple[Argument, ...]
     names: dict[Any, str]
     """Names of the sizes, free indices and scalar arguments: variables and scalar nodes."""
@@ -95,11 +95,11 @@ class _Task:
     """Names of the tensor arguments by the names of the tensors."""
     sizes: frozenset[int]
     """The variables that are sizes."""
-    tensors: Sequence[Node]
+    tensors: Sequence[Node] = ()
     """All tensors of the arguments, whose extents are positive, whether the results need them or not."""
-    hints: Hints
-    options: Options
-    search: Sequence[int]
+    hints: Hints = field(default_factory=Hints)
+    options: Options = Options()
+    search: Sequence[int] = ()
 
 
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
@@ -133,7 +133,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
         replace(a, **extents_of_argument(reader, arg, fixed, names)) if a.kind == "array" else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    task = _Task(
+    task = Task(
         graph=graph,
         nodes=nodes,
         structure=structure,
@@ -147,8 +147,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
         search=search,
     )
     of_rows: set[str] = set()
-    program = _assembled(task, of_rows if options.rows and options.temporaries else None)
-    if of_rows - _row_temporaries(program) and _whole_tables(other := _assembled(task)) < _whole_tables(program):
+    program = assemble(task, of_rows if options.rows and options.temporaries else None)
+    if of_rows - _row_temporaries(program) and _whole_tables(other := assemble(task)) < _whole_tables(program):
         program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
@@ -176,7 +176,7 @@ def _whole_tables(program: Program) -> int:
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
-def _assembled(task: _Task, of_rows: set[str] | None = None) -> Program:
+def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     """The verified program of a task.
 
     ``of_rows`` gets the names of temporaries that are kept for several places only, and keep what functions return of

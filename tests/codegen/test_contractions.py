@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.lower.paths import contraction_path, operation_count
-from sympy_tensordiff.codegen.program import assemble, build_program
+from sympy_tensordiff.codegen.program import Task, assemble, build_program
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine
@@ -175,9 +175,11 @@ def program_of(graph, roots, tensors):
     """The program of a graph over tensors of numeric sizes."""
     arguments = tuple(Argument("array", t.data[0], t.data[0], t.data[1]) for t in tensors)
     names = {t.data[0]: t.data[0] for t in tensors}
-    return assemble(
-        graph, roots, arguments, {}, names, frozenset(), structure="." if len(roots) == 1 else f"({'.' * len(roots)})"
+    structure = "." if len(roots) == 1 else f"({'.' * len(roots)})"
+    task = Task(
+        graph=graph, nodes=roots, structure=structure, arguments=arguments, names={}, arrays=names, sizes=frozenset()
     )
+    return assemble(task)
 
 
 def test_a_deep_chain_of_products_is_one_einsum():

@@ -145,29 +145,48 @@ def test_products_with_windows_of_a_vector(step, along):
 # ---------------------------------------------------------------------------- zeros
 
 
-def test_zeros_around_an_array_ask_for_finite_factors():
-    """An infinity times a zero is no zero: the sum is taken entry by entry where it would matter."""
+@pytest.mark.parametrize("lengths", [(8, 9), (100, 3), (3, 100)])
+def test_windows_that_lie_partly_on_a_vector(lengths):
+    """Nothing is multiplied by zeros around it: what is not finite reaches the entries of its own."""
     program, _ = CASES["correlation_adjoint"]
     function = CompiledFunction(program, "numpy")
+    assert "np.convolve(g, w)" in function.source
     random = np.random.default_rng(0)
-    w, g = random.standard_normal(8), random.standard_normal(9)
-    for values, loops in ((w, 0), (np.where(np.arange(8) == 3, np.inf, w), 8), (np.where(w > 1, np.nan, w), 8)):
-        found, taken = call(function, (values, g))
-        assert taken == (loops if not np.isfinite(values).all() else 0)
-        np.testing.assert_allclose(found, expected(program, [values, g])[0], rtol=1e-12, atol=1e-12)
-    # What is not finite inside of the zeros reaches the entries of its own.
-    g[4] = np.inf
-    found, taken = call(function, (w, g))
-    assert taken == 0
-    np.testing.assert_allclose(found, expected(program, [w, g])[0], rtol=1e-12, atol=1e-12)
+    w, g = map(random.standard_normal, lengths)
+    strange = np.where(np.arange(len(w)) == 1, np.inf, w)
+    for values in (
+        (w, g),
+        (strange, g),
+        (np.where(w > 1, np.nan, w), g),
+        (w, np.where(np.arange(len(g)) == 2, np.inf, g)),
+    ):
+        found, taken = call(function, values)
+        assert taken == 0
+        np.testing.assert_allclose(found, expected(program, list(values))[0], rtol=1e-12, atol=1e-12)
 
 
-def test_many_zeros_around_few_entries_are_not_worth_it():
-    program, _ = CASES["correlation_adjoint"]
-    w, g = np.arange(100.0), np.ones(3)
-    found, taken = call(CompiledFunction(program, "numpy"), (w, g))
-    assert taken == 100
-    np.testing.assert_allclose(found, expected(program, [w, g])[0])
+@pytest.mark.parametrize("rises", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+@pytest.mark.parametrize("factor", [None, -3])
+def test_windows_in_all_directions(rises, factor):
+    """Gradients of correlations: a window of more than 16 places, whose first or last entries are outside."""
+    length, count = 20, 30
+    first = (length - 1) * (rises[1] < 0) + (count - 1) * (rises[0] < 0)
+    x, w, dy = (
+        td.TensorSymbol(name, size) for name, size in zip("xwd", (length + count - 1, length, count), strict=True)
+    )
+    i, k = td.indices("i k")
+    inner = td.IndexedSum(w[k] * x[rises[0] * i + rises[1] * k + first], (k, 0, length - 1))
+    function = td.lambdify(
+        (w, dy), td.gradient(td.IndexedSum(dy[i] * inner * (factor or 1), (i, 0, count - 1)), x), "numpy"
+    )
+    assert "np.convolve(" in function.source or "np.correlate(" in function.source
+    random = np.random.default_rng(0)
+    values = random.standard_normal(length), random.standard_normal(count)
+    wanted = np.zeros(length + count - 1)
+    for a in range(count):
+        for b in range(length):
+            wanted[rises[0] * a + rises[1] * b + first] += (factor or 1) * values[1][a] * values[0][b]
+    np.testing.assert_allclose(function(*values), wanted, rtol=1e-12, atol=1e-12)
 
 
 def triangle(*factors):

@@ -82,10 +82,10 @@ def test_only_large_kernels_run_on_all_cores(monkeypatch):
     assert threads.blockable(program) == {"fill_result0", "fill_result1"}
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 2)
     large = {"n": 1000, "m": 1000}
-    assert threads.large_steps(program, threads.large_work(program, large)) == {"fill_result0"}
-    assert not threads.large_work(program, {"n": 100, "m": 1000})
+    assert threads.large_steps(program, large) == {"fill_result0"}
+    assert not threads.large_steps(program, {"n": 100, "m": 1000})
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 1)
-    assert not threads.large_work(program, large)
+    assert not threads.large_steps(program, large)
 
 
 def test_numbers_go_to_blocks_by_value():
@@ -236,11 +236,12 @@ def test_products_with_axes_in_any_order(seed):
         np.testing.assert_allclose(results[0], np.einsum(text, *values), rtol=1e-12, atol=1e-12)
 
 
-def test_products_alone_are_left_to_the_threads_of_blas():
+def test_products_alone_are_left_to_the_threads_of_blas(monkeypatch):
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 2)
     a, b = td.TensorSymbol("a", (600, 500)), td.TensorSymbol("b", (500, 700))
     t = td.TensorSymbol("t", (600, 500, 7))
     plain = td.lambdify([a, b], (td.einsum("ij,jk->ik", a, b), td.einsum("ij,jk->ki", a, b))).program
     moved = td.lambdify([t, b], (td.einsum("ijl,jk->ilk", t, b), td.einsum("ijl,jk->kl", t, b))).program
-    found = [threads.large_steps(program, kernel_work(program, {})) for program in (plain, moved)]
+    found = [threads.large_steps(program, {}) for program in (plain, moved)]
     assert found[0] == frozenset()
     assert "fill_result0" in found[1]

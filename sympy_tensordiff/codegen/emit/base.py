@@ -93,6 +93,9 @@ class ScalarPrinter(FormPrinter):
         "and": (" and ", AND), "or": (" or ", OR),
     }  # fmt: skip
 
+    negated: ClassVar[tuple[str, int, int]] = ("not {}", NOT, NOT)
+    """The text of ``not``, how tightly its argument has to bind, and how tightly it does."""
+
     def load(self, node: Load) -> str:
         """The text of a read."""
         raise NotImplementedError
@@ -115,8 +118,8 @@ class ScalarPrinter(FormPrinter):
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         """A choice; only the chosen value is computed."""
-        text = f"{self.scalar(value, CHOICE + 1)} if {self.scalar(condition, CHOICE + 1)} else {self.scalar(otherwise)}"
-        return text, CHOICE
+        first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
+        return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
 
     def scalar(self, node: Scalar, level: int = CHOICE) -> str:
         """``node`` as text that may stand where operators of ``level`` bind."""
@@ -153,7 +156,8 @@ class ScalarPrinter(FormPrinter):
         if function == "select":
             return self.select(*arguments)
         if function == "not":
-            return self.negation(arguments[0])
+            text, level, own = self.negated
+            return text.format(self.scalar(arguments[0], level)), own
         if function in ("lt", "le", "eq", "ne"):
             return self._comparison(function, *arguments)
         if isinstance(function, str) and function in self.operators:
@@ -175,10 +179,6 @@ class ScalarPrinter(FormPrinter):
     def argument(self, argument: Scalar) -> str:
         """The argument of a function."""
         return self.scalar(argument)
-
-    def negation(self, argument: Scalar) -> tuple[str, int]:
-        """``not argument``."""
-        return f"not {self.scalar(argument, NOT)}", NOT
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
         operator, own = self.operators[function]
@@ -308,7 +308,7 @@ class NestPrinter(ScalarPrinter):
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """What stands between the brackets of a read or of a target."""
-        raise NotImplementedError
+        return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:
         """Append the lines of ``body``."""

@@ -210,9 +210,7 @@ class _File:
         tables, work = memory
         text = " + ".join(tables.values()) or "0"
         if work:
-            most = work[0]
-            for other in work[1:]:
-                most = f"greatest({most}, {other})"
+            most = self.forms.integers("max", work)
             text = most if text == "0" else f"{text} + {most}"
         if self.searched and not self.options.allocate:
             sizes = ", ".join(map(self.names, self.integers))

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, INDENT, OR, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
@@ -32,13 +32,8 @@ Place = tuple[int, ...]
 STACK = 4096
 """Entries of the largest array that a function has on its stack."""
 
-LIBRARY = {
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin",
-    "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "erf": "erf", "erfc": "erfc", "gamma": "tgamma",
-    "lgamma": "lgamma", "expm1": "expm1", "log1p": "log1p", "log2": "log2", "log10": "log10", "cbrt": "cbrt",
-    "hypot": "hypot", "abs": "fabs", "floor": "floor", "ceil": "ceil", "pow": "pow",
-}  # fmt: skip
+LIBRARY = {name: text[5:] for name, text in NestPrinter.functions.items() if text.startswith("math.")}
+LIBRARY |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt", "floor", "ceil", "pow")}
 """The functions of ``math.h``; those for float end in f."""
 
 OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
@@ -50,6 +45,8 @@ class CForms(FormPrinter):
     """Integer forms and conditions as C. ``shapes`` are those of the arrays."""
 
     conjunction = " && "
+    choice = "{0} ? {1} : {2}"
+    absolute = "greatest({0}, -({0}))"
 
     def __init__(self, names: Names, shapes: Shapes, replace: Mapping[str, str] | None = None) -> None:
         FormPrinter.__init__(self, names, replace)
@@ -87,10 +84,6 @@ class CForms(FormPrinter):
         name = self.names(entry.tensor)
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
-    def integer(self, entry: DataEntry) -> str:
-        inside = getattr(entry, "inside", ())
-        return f"({self.conditions(inside)} ? {self.data(entry)} : 0)" if inside else self.data(entry)
-
     def conditions(self, rows: Iterable[Row]) -> str:
         return super().conditions(rows) or "1"
 
@@ -99,12 +92,6 @@ class CForms(FormPrinter):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
         return text if factor == 1 else f"{factor}*{text}"
-
-    def extremum(self, extremum: Extremum) -> str:
-        if extremum.function != "abs":
-            return super().extremum(extremum)
-        one = self.form(extremum.one)
-        return f"greatest({one}, -({one}))"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
         name = {"max": "greatest", "min": "least"}[function]
@@ -121,6 +108,7 @@ class CPrinter(CForms, NestPrinter):
         **ScalarPrinter.operators,
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
     }  # fmt: skip
+    negated = ("!{}", UNARY, UNARY)
     false = "0"
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
@@ -151,13 +139,6 @@ class CPrinter(CForms, NestPrinter):
 
     def index_value(self, form: Affine) -> str:
         return f"(real){self.form(form, ATOM)}"
-
-    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
-        return f"{first} ? {second} : {self.scalar(otherwise)}", CHOICE
-
-    def negation(self, argument: Scalar) -> tuple[str, int]:
-        return f"!{self.scalar(argument, UNARY)}", UNARY
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         if isinstance(function, External) or function not in self.functions:

@@ -207,11 +207,8 @@ class CallPrinter:
                 f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative, which "
                 "holds at singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
             )
-        columns = self.array("columns", (self.n, self.n))
         axes = [(row, self.n), (column, self.n)]
-        self.loops(axes, f"{self.entry(columns, [row, column])} = {row} == {column};")
-        self.lines.append(f"{self.code} |= solved({factors}, {columns}, {n}, {n}, 0);")
-        self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};")
+        self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
         *labels, first, second = step.left.labels
@@ -221,15 +218,20 @@ class CallPrinter:
         rest = [label for label in step.output if label != free and label not in labels]
         axes = [(names.setdefault(label, self.names.fresh(f"k{n}")), extents[label]) for n, label in enumerate(rest)]
         names[summed] = names[free] = row = self.names.fresh("k")
-        columns = self.array("columns", (self.n, *(extent for _, extent in axes)))
-        own = self.entry(columns, [row, *(name for name, _ in axes)])
-        axes = [(row, self.n), *axes]
         source = self.entry(step.right.array, [names[label] for label in step.right.labels])
-        self.loops(axes, f"{own} = {source};")
-        count = self.forms.entries([extent for _, extent in axes[1:]])
-        call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
-        self.lines.append(f"{self.code} |= {call};")
         target = self.entry(step.array, [names[label] for label in step.output])
+        self.solved(factors, [(row, self.n), *axes], source, target, first == summed)
+
+    def solved(
+        self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
+    ) -> None:
+        """Append what solves equations for columns, whose entries, over these axes, come from a source."""
+        columns = self.array("columns", [extent for _, extent in axes])
+        own = self.entry(columns, [name for name, _ in axes])
+        self.loops(axes, f"{own} = {source};")
+        count = self.forms.entries(extent for _, extent in axes[1:])
+        call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(is_transposed)})"
+        self.lines.append(f"{self.code} |= {call};")
         self.loops(axes, f"{target} = {self.factor}{own};")
 
 

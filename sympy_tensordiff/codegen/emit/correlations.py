@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, Block, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -120,8 +120,7 @@ class _Printer:
         sums = self.names.fresh("sums")
         lengths = [str(ROWS) if axis == self.block else f"{self.target}.shape[{axis}]" for axis in self.free]
         lengths.append(f"{self.copy}.shape[{len(self.order)}]")
-        comma = "," * (len(lengths) == 1)
-        lines.line(f"{sums} = np.zeros(({', '.join(lengths)}{comma}), {self.target}.dtype)")
+        lines.line(f"{sums} = np.zeros({tuple_text(lengths)}, {self.target}.dtype)")
         left, copy = self.tiles.left, Load(self.copy, tuple([self.tiles.right.index[axis] for axis in self.order]))
         own = Load(sums, tuple([self.step.output.index[axis] for axis in self.free]))
         strides = {

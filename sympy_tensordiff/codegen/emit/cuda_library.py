@@ -52,7 +52,7 @@ def shaped_arrays(step: Product | Apply, names: Names, shapes: Shapes) -> list[s
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
     assert list(map(names, arrays)) == passed_names(step, names)
-    return [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
+    return [f"shaped({names(array)}, {shape_text(shapes[array], printer)})" for array in arrays]
 
 
 def has_cupy() -> bool:

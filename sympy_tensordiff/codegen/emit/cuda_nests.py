@@ -93,14 +93,10 @@ class CudaPrinter(NestPrinter):
             self.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
             self.body(body, 2)
             return
-        last, middle = axes[-1], axes[-2]
-        if len(axes) == 2:
-            self.line(1, f"{last}, {middle} = cuda.grid(2)")
-            self.line(1, "_, step_y = cuda.gridsize(2)")
-        else:
-            outer = axes[0] if len(axes) == 3 else "flat"
-            self.line(1, f"{last}, first_y, {outer} = cuda.grid(3)")
-            self.line(1, "_, step_y, step_z = cuda.gridsize(3)")
+        last, middle, outer = axes[-1], axes[-2], axes[0] if len(axes) == 3 else "flat"
+        grid = [last, middle] if len(axes) == 2 else [last, "first_y", outer]
+        self.line(1, f"{', '.join(grid)} = cuda.grid({len(grid)})")
+        self.line(1, f"{', '.join(['_', 'step_y', 'step_z'][: len(grid)])} = cuda.gridsize({len(grid)})")
         self.line(1, f"if {last} < {shape[-1]}:")
         depth = 2
         if len(axes) > 2:

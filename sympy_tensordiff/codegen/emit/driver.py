@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -136,9 +136,8 @@ def task_text(kernel: Kernel, names: Names) -> str:
     """What one instance of a kernel does, for comments."""
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
-        return f"Add to {'a diagonal of ' if kernel.exclusive else 'the entries of '}{array}" + (
-            "" if kernel.exclusive else " that data select"
-        )
+        where = "a diagonal of {}" if kernel.exclusive else "the entries of {} that data select"
+        return f"Add to {where.format(array)}"
     return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
 
 
@@ -170,7 +169,7 @@ def module_text(
     backend: str,
     names: Names,
     pieces: Sequence[str],
-    modules: Mapping[str, Sequence[str]],
+    modules: Mapping[str, Sequence[str]] | None = None,
     library: str = "",
     constants: str = "",
 ) -> str:
@@ -180,7 +179,7 @@ def module_text(
     lines += [""] if lines else []
     lines += ["import numpy as np"] if "np." in text else []
     lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
-    for module, known in modules.items():
+    for module, known in (modules or {}).items():
         used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
     top = [header(program, backend, names), "\n".join(lines), library, labels(program, names), constants]
@@ -220,10 +219,9 @@ def size_lines(program: Program, names: Names) -> list[str]:
     return lines
 
 
-def shape_text(shape: tuple[Affine, ...], printer: FormPrinter) -> str:
+def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
     """A shape as a Python tuple."""
-    inner = ", ".join(printer.form(form) for form in shape)
-    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+    return tuple_text(map(printer.form, shape))
 
 
 class Temporaries:
@@ -310,12 +308,6 @@ def host_driver(
     return "\n".join(block.render())
 
 
-def used_arguments(program: Program) -> list[str]:
-    """The array arguments of rank 1 and more that some kernel reads."""
-    read = {name for kernel in program.kernels for name in uses(kernel).arrays}
-    return [a.name for a in program.arguments if a.kind == "array" and a.shape and a.name in read]
-
-
 # ---------------------------------------------------------------------------- temporaries that a call is given
 # What lies between, apart from what is computed: `run` makes its arrays, `run_in` is given them.
 #
@@ -338,7 +330,7 @@ def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str
         f"def scratch({', '.join(map(names, run_parameters(program)))}):",
         f'{INDENT}"""The arrays of what lies between: {", ".join(names(array.name) for array in arrays)}."""',
         *(INDENT + line for line in size_lines(program, names)),
-        f"{INDENT}return ({', '.join(made)}{',' * (len(made) == 1)})",
+        f"{INDENT}return {tuple_text(made)}",
     ]
     return "\n".join(lines)
 

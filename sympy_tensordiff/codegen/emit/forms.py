@@ -90,6 +90,9 @@ class FormPrinter:
     """Integer forms and conditions as Python text."""
 
     conjunction: ClassVar[str] = " and "
+    choice: ClassVar[str] = "{1} if {0} else {2}"
+    """The second where the first holds, else the third."""
+    absolute: ClassVar[str] = "abs({0})"
 
     def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
         self.names = names
@@ -108,7 +111,7 @@ class FormPrinter:
         """The text of an entry of an array of integers, with its test."""
         if not isinstance(entry, MaskedEntry):
             return self.data(entry)
-        return f"({self.data(entry)} if {self.conditions(entry.inside)} else 0)"
+        return f"({self.choice.format(self.conditions(entry.inside), self.data(entry), 0)})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
@@ -153,7 +156,7 @@ class FormPrinter:
     def extremum(self, extremum: Extremum) -> str:
         """The maximum or minimum of two integers, or the absolute value of one."""
         if extremum.function == "abs":
-            return f"abs({self.form(extremum.one)})"
+            return self.absolute.format(self.form(extremum.one))
         return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
@@ -199,6 +202,12 @@ class FormPrinter:
         if constant < 0 and (right[1] or not right[0].is_constant):
             return f"{self._total(*left)} > {self._total(right[0] - (constant + 1), right[1])}"
         return f"{self._total(*left)} >= {self._total(right[0] - constant, right[1])}"
+
+
+def tuple_text(texts: Iterable[str]) -> str:
+    """A tuple."""
+    texts = list(texts)
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _opposite(extremum: Extremum) -> Extremum:

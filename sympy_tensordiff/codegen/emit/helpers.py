@@ -77,13 +77,6 @@ def nearest(x, *index):
         return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
     return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
 ''',
-    "padded": '''
-def padded(x, widths):
-    """x with so many zeros before it and behind it along each axis."""
-    result = np.zeros([low + n + high for n, (low, high) in zip(x.shape, widths)], x.dtype)
-    result[tuple([slice(low, low + n) for n, (low, _) in zip(x.shape, widths)])] = x
-    return result
-''',
     "power": '''
 def power(x, n):
     """x**n for a positive integer n by multiplication, which is faster than np.power."""

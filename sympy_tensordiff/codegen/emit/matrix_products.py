@@ -18,7 +18,7 @@ from math import prod
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
 from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
@@ -270,8 +270,8 @@ class _Printer:
 
     def array(self, wish: str, labels: Labels) -> str:
         """A new array with these axes."""
-        shape = ", ".join(self.lengths[label] for label in labels)
-        return self.define(wish, f"np.empty(({shape}{',' * (len(labels) == 1)}), {self.target}.dtype)")
+        shape = tuple_text(self.lengths[label] for label in labels)
+        return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 
     def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
         """Append loops that copy the entries of one array into another one with other axes."""

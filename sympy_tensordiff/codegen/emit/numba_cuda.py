@@ -19,7 +19,6 @@ from sympy_tensordiff.codegen.emit.driver import (
     run_parameters,
     shape_text,
     size_lines,
-    used_arguments,
 )
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
@@ -126,7 +125,7 @@ def compute_text(
     printer, shapes = FormPrinter(names), Prover(program).shapes
     temporaries = Temporaries(program, printer)
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
-    read = set(used_arguments(program))
+    read = {name for step in program.kernels for name in uses(step).arrays}
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
     lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
     dtype = f"{names(program.outputs[0].name)}.dtype"

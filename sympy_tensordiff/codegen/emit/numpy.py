@@ -23,12 +23,12 @@ from sympy_tensordiff.codegen.emit.driver import (
     task_text,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.emit.forms import Block, Names
+from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, widened
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, print_window, widened
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -73,7 +73,7 @@ def print_program(program: Program) -> str:
     pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
     block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-    return module_text(program, "numpy", names, pieces, {}, constants=block * has_blocks)
+    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
 
 
 class KernelPrinter:
@@ -181,6 +181,7 @@ class KernelPrinter:
             is_done = not is_short(wide) and (
                 self.by_offsets(loop, wide, frame)
                 or self.additions.running(loop, wide, frame)
+                or print_window(loop, wide, frame, self.additions)
                 or self.over_widest(loop, wide, frame)
             )
         if not is_done:
@@ -223,13 +224,11 @@ class KernelPrinter:
         found = widened(loop, wide, frame, self.additions)
         if found is None:
             return False
-        sum_over, lines, conditions = found
+        sum_over, conditions = found
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
             self.python_loop(loop, wide, frame.child("else:"))
-        for line in lines:
-            inner.block.line(line)
         with self.values.inside(inner):
             if not print_product(sum_over, inner, self.additions):
                 self.promote(sum_over, inner)

@@ -90,19 +90,16 @@ class Lanes:
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:
             own = sign if coefficient > 0 else -sign
-            found: Affine | None = Affine.variable(variable)
+            found = Affine.variable(variable)
             if isinstance(variable, str) and self.has(variable):
                 span = self.dim(variable)
                 found = span.stop - 1 if own > 0 else span.low
-            elif isinstance(variable, Quotient):
+            elif isinstance(variable, Quotient | PositivePart):
                 inner = self.extreme(variable.form, own)
-                found = None if inner is None else quotient(inner, variable.divisor)
-            elif isinstance(variable, PositivePart):
-                inner = self.extreme(variable.form, own)
-                found = None if inner is None else positive_part(inner)
-            elif self.axes_in(Affine.variable(variable)):
-                return None
-            if found is None:
+                if inner is None:
+                    return None
+                found = quotient(inner, variable.divisor) if isinstance(variable, Quotient) else positive_part(inner)
+            elif self.axes_in(found):
                 return None
             result += coefficient * found
         return result

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise, tuple_text
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise
 from sympy_tensordiff.codegen.emit.numpy_sums import COPIED, SHORT, Additions, calls_others, repeated
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
@@ -25,7 +25,7 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, S
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.rows import Rows, shape_rows
+from sympy_tensordiff.integer.rows import shape_rows
 
 _USUAL = 64
 """A length that is not known, for the choice between arrangements."""
@@ -243,13 +243,12 @@ def _is_short(dim: Span) -> bool:
 #
 # Either each value touches few entries in a row, or the sum runs over the widest range, with zeros:
 # ``sum_{j <= i} a[i, j]*x[j]`` is the sum over all ``j`` of ``x[j]`` and of ``a[i, j]`` with zeros in
-# the place of the other entries; ``sum_k w[k]*g[p - k]``, over the ``k`` for which ``p - k`` is an
-# index of ``g``, is that over all ``k`` with zeros around ``g``. An infinity times such a zero is no
-# zero: the other factor has to be finite, which is asked when the function is called.
+# the place of the other entries. An infinity times such a zero is no zero: the other factor has to be
+# finite, which is asked when the function is called. Windows that lie partly on a vector need no zeros.
 
 
 _WIDEST = 4
-"""A sum with zeros runs over no more than so many times the values that count."""
+"""Sums are computed for no more than so many times the places that are wanted."""
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
@@ -271,12 +270,10 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
     return None
 
 
-def widened(
-    loop: Loop, wide: Loop, frame: Frame, additions: Additions
-) -> tuple[Loop, tuple[str, ...], list[str]] | None:
-    """The sum of a loop around one addition over the widest range; None where it has to stay as it is.
+def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
+    """The sum of a loop around one addition over the widest range, and the conditions under which it can be used.
 
-    With the lines before it, and the conditions under which it can be used.
+    None where it has to stay as it is.
     """
     add = additions.only(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_others(add.value):
@@ -285,74 +282,69 @@ def widened(
     span, inner = additions.narrowing.span(frame._replace(block=Block()), wide)
     inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
     rows = lanes.tied(loop_rows(loop))
-    outside = additions.reads_outside(add.value, inner)
+    if additions.reads_outside(add.value, inner) or data_entries(row.form for row in rows):
+        return None
+    if len({row.form.coefficient(wide.variable) > 0 for row in rows}) != 1:
+        return None  # between two bounds there may be few values
     is_negative, factors = factors_of(add.value)
     numbers = [f for f in factors if isinstance(f, Number)]
     factors = [f for f in factors if not isinstance(f, Number)]
-    lines: tuple[str, ...] = ()
-    limits: Rows = ()
-    if not outside:
-        if len({row.form.coefficient(wide.variable) > 0 for row in rows}) != 1 or data_entries(r.form for r in rows):
-            return None  # between two bounds there may be few values
-        tied = inner.lanes.dims_of(*(row.form for row in rows))
-        with values.inside(inner):
-            inside = [f for f in factors if values.varies(f) <= tied]
-        others = [f for f in factors if f not in inside]
-        kept: Scalar = Operation("select", (condition_of(rows), product_of(inside), Number(0)))
-    else:
-        if len(outside) > 1 or factors.count(outside[0]) != 1:
-            return None
-        others = [f for f in factors if f != outside[0]]
-        found = _padded(outside[0], rows, inner, frame, additions)
-        if found is None:
-            return None
-        kept, lines, limits = found
+    tied = inner.lanes.dims_of(*(row.form for row in rows))
+    with values.inside(inner):
+        inside = [f for f in factors if values.varies(f) <= tied]
+    others = [f for f in factors if f not in inside]
+    kept = Operation("select", (condition_of(rows), product_of(inside), Number(0)))
     if len(others) > 1 or not all(isinstance(f, Load | Name) for f in others):
         return None
     value = product_of([*numbers, kept, *others])
     value = Operation("neg", (value,)) if is_negative else value
     factor_names = [f.array if isinstance(f, Load) else f.name for f in others if isinstance(f, Load | Name)]
-    conditions = [*map(values.condition, limits), *(f"np.isfinite({values.names(f)}).all()" for f in factor_names)]
-    return replace(wide, body=(replace(add, value=value),)), lines, conditions
+    conditions = [f"np.isfinite({values.names(f)}).all()" for f in factor_names]
+    return replace(wide, body=(replace(add, value=value),)), conditions
 
 
-def _padded(
-    load: Load, rows: Rows, inner: Frame, outer: Frame, additions: Additions
-) -> tuple[Load, tuple[str, ...], Rows] | None:
-    """A read, which is inside exactly where the bounds hold, of the array with zeros around it."""
-    values, prover, lanes = additions.values, additions.values.prover, inner.lanes
-    shape = values.shapes[load.array]
-    inside = shape_rows(load.index, shape)
-    if not all(prover.proves(row, (*inner.context, *inside)) for row in rows):
-        return None
-    limits: list[Row] = []
-    widths = [[Affine.of(0), Affine.of(0)] for _ in shape]
-    for axis, row in prover.axes_inside(load, inner.context, shape):
-        form = load.index[axis]
-        along = [lanes.dim(name) for name in lanes.axes_in(form)]
-        if (
-            len(along) != 2
-            or lanes.dims[0] not in along
-            or any(rise(lanes.image(form), s) not in (1, -1) for s in along)
-        ):
-            return None
-        is_low = row.form == form
-        end = lanes.extreme(lanes.image(form), -1 if is_low else 1)
-        if end is None:
-            return None
-        widths[axis][0 if is_low else 1] = -end if is_low else end - shape[axis] + 1
-        limits.append(Row("ge", _WIDEST * shape[axis] - along[1].length))
-    counts = [Row("ge", width) for width in dict.fromkeys(width for pair in widths for width in pair)]
-    if not all(prover.proves(row, inner.context) for row in counts):
-        return None
-    limits = [row for row in dict.fromkeys(limits) if not prover.proves(row, inner.context)]
-    if any(row.form.is_constant for row in limits):
-        return None
-    # The zeros are put there before the loop, which may have no turn.
-    limits = [row for row in counts if not prover.proves(row, outer.context)] + limits
-    array = values.names(load.array)
-    padded = values.names.fresh(f"{array}_padded")
-    values.shapes[padded] = tuple(n + low + high for n, (low, high) in zip(shape, widths, strict=True))
-    moved = Load(padded, tuple(form + low for form, (low, _) in zip(load.index, widths, strict=True)))
-    texts = [tuple_text(map(values.form, pair)) for pair in widths]
-    return moved, (f"{padded} = padded({array}, {tuple_text(texts)})",), tuple(limits)
+def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
+    """Write a sum like ``sum_k w[k]*x[p - k]`` over all ``k`` for which ``x`` has an entry; False for others.
+
+    NumPy's ``convolve`` and ``correlate`` have the sums for all places of a window that lies partly on a vector.
+    """
+    add, lanes, values = additions.only(loop.body, frame), frame.lanes, additions.values
+    if add is None or add.reduction != "sum" or calls_others(add.value) or len(lanes.dims) != 1:
+        return False
+    lines, (kept,) = Block(), lanes.dims
+    span, inner = additions.narrowing.span(frame._replace(block=lines), wide)
+    inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
+    loads = [load for load in additions.reads_outside(add.value, inner) if len(load.index) == 1]
+    is_negative, factors = factors_of(add.value)
+    if len(loads) != 1 or factors.count(loads[0]) != 1:
+        return False
+    form, shape = inner.lanes.image(loads[0].index[0]), values.shapes[loads[0].array]
+    factors.remove(loads[0])
+    rises = rise(form, span), rise(form, kept)
+    if not {*rises} <= {1, -1}:
+        return False
+    with values.inside(inner):
+        weights = [factor for factor in factors if values.varies(factor)]
+        scalars = [values.scalar(factor, PRODUCT) for factor in factors if factor not in weights]
+        if any(values.varies(factor) != {span} for factor in weights):
+            return False
+    first = form.substitute({span.axis: span.low, kept.axis: kept.low if rises[1] == 1 else kept.stop - 1})
+    first += span.length - 1 if rises[0] == 1 else 0
+    stop, whole = first + kept.length, shape[0] + span.length - 1
+    wanted = [Row("ge", form) for form in (first, whole - stop, shape[0] - 1, _WIDEST * kept.length - whole)]
+    is_inside = (*inner.context, *shape_rows(loads[0].index, shape))
+    known = all(values.prover.proves(row, is_inside) for row in lanes.tied(loop_rows(loop)))
+    if not known or not all(values.prover.proves(row, inner.context) for row in wanted):
+        return False
+    array = values.names(loads[0].array)
+    vector = f"np.ones({values.form(span.length)}, {array}.dtype)"
+    if weights:
+        with values.inside(inner._replace(lanes=Lanes((span,), lanes.images))):
+            vector = values.scalar(product_of(weights))
+    text = f'np.correlate({array}, {vector}, "full")' if rises[0] == 1 else f"np.convolve({array}, {vector})"
+    if first != Affine.of(0) or stop != whole:
+        text += f"[{values.form(first)}:{values.form(stop)}]"
+    text = "*".join([*scalars, text + "[::-1]" * (rises[1] == -1)])
+    additions.assign(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes))
+    frame.block.slot(lines)
+    return True

@@ -7,12 +7,12 @@ are NumPy scalars or Python numbers. So any two values broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
-from sympy_tensordiff.codegen.emit.base import ScalarPrinter
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
+from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -54,16 +54,9 @@ class VectorPrinter(ScalarPrinter):
     """Scalar expressions over the current ``lanes``."""
 
     functions: Mapping[str, str] = {
-        "max": "np.maximum", "min": "np.minimum", "erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "lgamma",
-        "sigmoid": "sigmoid", "softplus": "softplus",
-    } | {
-        name: f"np.{name}"
-        for name in (
-            "exp", "log", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh",
-            "arcsinh", "arccosh", "arctanh", "abs", "sign", "floor", "ceil", "heaviside", "sqrt",
-            "expm1", "log1p", "log2", "log10", "cbrt", "hypot",
-        )
-    }  # fmt: skip
+        name: name if name in NUMPY_HELPERS else f"np.{name}" for name in (*NestPrinter.functions, "floor", "ceil")
+    } | {"max": "np.maximum", "min": "np.minimum"}
+    negated = ("np.logical_not({})", CHOICE, ATOM)
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
         "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # they bind more tightly than comparisons do
@@ -296,9 +289,6 @@ class VectorPrinter(ScalarPrinter):
         self.masks = outer
         return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
 
-    def negation(self, argument: Scalar) -> tuple[str, int]:
-        return f"np.logical_not({self.scalar(argument)})", ATOM
-
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
@@ -324,9 +314,3 @@ def rise(form: Affine, span: Span) -> int | None:
 def subscript(texts: Sequence[str]) -> str:
     """Slices in brackets, where they are not all of an array."""
     return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"
-
-
-def tuple_text(texts: Iterable[str]) -> str:
-    """A tuple."""
-    texts = list(texts)
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"

@@ -300,16 +300,16 @@ def _read_scalar(argument: Argument, value: Any) -> Any:
 
 
 def _read_integer(argument: Argument, value: Any) -> int:
-    if not isinstance(value, bool | np.bool_):
-        try:
-            integer = operator.index(value)
-        except TypeError:
-            integer = None
-        if integer is not None:
-            if abs(integer) >= 2**62:
-                raise ArgumentError(f"argument {argument.label} is {integer}, too large for an index")
-            return integer
-    raise ArgumentTypeError(f"argument {argument.label} is {value!r} ({type(value).__name__}), an integer is needed")
+    try:
+        integer = operator.index(value)
+    except TypeError:
+        integer = None
+    if integer is None or isinstance(value, bool | np.bool_):
+        kind = type(value).__name__
+        raise ArgumentTypeError(f"argument {argument.label} is {value!r} ({kind}), an integer is needed")
+    if abs(integer) >= 2**62:
+        raise ArgumentError(f"argument {argument.label} is {integer}, too large for an index")
+    return integer
 
 
 def _read(argument: Argument, value: Any) -> Any:

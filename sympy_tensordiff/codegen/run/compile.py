@@ -33,7 +33,6 @@ from sympy_tensordiff.codegen.run.threads import (
     guarded,
     has_compiled_products,
     large_steps,
-    large_work,
 )
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -287,8 +286,7 @@ class CompiledFunction:
         if self.parallel:
             return self._blockable
         if self._large[0] is not (sizes := self._checker.known_sizes()):
-            work = large_work(self._bounded, sizes)
-            self._large = sizes, large_steps(self._fused, work) & self._blockable if work else frozenset()
+            self._large = sizes, large_steps(self._fused, sizes) & self._blockable
         return self._large[1]
 
     @functools.cached_property

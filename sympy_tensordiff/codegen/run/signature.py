@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.codegen.emit.forms import tuple_text
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import check_determined
@@ -87,14 +88,9 @@ def described(program: Program, names: Callable[[str], str], options: Sequence[s
     lines = ["Parameters", "----------", *lines, *options, ""] if lines or options else []
     lines += ["Returns", "-------"]
     for output in program.outputs:
-        kind = f"array of shape {shown_shape(output.shape)}" if output.shape else "number"
+        kind = f"array of shape {tuple_text(map(str, output.shape))}" if output.shape else "number"
         lines.append(f"{output.name} : {kind}, of the arguments' type: float32 if all of them are, else float64")
     return lines
-
-
-def shown_shape(shape: Sequence[Any]) -> str:
-    """A shape as NumPy prints it."""
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
 def _said(argument: Argument) -> str:
@@ -102,7 +98,9 @@ def _said(argument: Argument) -> str:
         return "int"
     if argument.kind == "scalar":
         return "float"
-    what = f"array of shape {shown_shape(argument.shape)}" if argument.shape else "number, or array of shape ()"
+    what = (
+        f"array of shape {tuple_text(map(str, argument.shape))}" if argument.shape else "number, or array of shape ()"
+    )
     if argument.dtype == "real":
         return f"{what}, real (float64, float32 or integers)"
     below = "" if argument.below is None else f" from 0 to {argument.below - 1}"

@@ -25,7 +25,7 @@ from typing import Any
 from sympy_tensordiff.codegen.emit.matrix_products import is_plain
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Fused, Program, Trapezoid
+from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Program, Trapezoid, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Bound, Operation
 from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
@@ -62,23 +62,17 @@ def blockable(program: Program) -> frozenset[str]:
     return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
 
 
-def large_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The work of each kernel, where that of all is worth several cores, and if there are any."""
-    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
-        return {}
-    work = kernel_work(program, sizes)
-    return work if sum(work.values()) >= PARALLEL_WORK else {}
-
-
-def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
-    """The functions of the steps, in which kernels run together, that are worth several cores.
+def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
+    """The functions of the steps that are worth several cores, if there are any.
 
     None where these are products of matrices only, as they lie: BLAS runs them on all cores as well as it can.
     """
-    works = {}
-    for step in program.kernels:
-        kernels = step.kernels if isinstance(step, Fused) else (step,)
-        works[step] = sum(work.get(function_name(kernel), 0) for kernel in kernels)
+    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
+        return frozenset()
+    work = kernel_work(program, sizes)
+    works = {
+        step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
+    }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
     if all(isinstance(step, Contraction) and is_plain(step) for step in large):
         return frozenset()
