@@ -16,36 +16,34 @@ from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, N
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.precedence import (
+from sympy_tensordiff.parsing.text_terms import (
+    COMPOSED,
+    CONSTANTS,
+    NAMES,
     Level,
     Piece,
     axis_letters,
+    by_base,
+    by_relu,
+    by_sign,
     called,
     contracted,
     flipped,
+    fraction,
+    in_lower_case,
+    is_subtracted,
+    is_total,
     negated,
     number,
     piece,
     quotient,
     raised,
+    refused,
     relabelled,
     repeated,
-    total,
-)
-from sympy_tensordiff.parsing.text_terms import (
-    COMPOSED,
-    CONSTANTS,
-    NAMES,
-    by_base,
-    by_relu,
-    by_sign,
-    fraction,
-    in_lower_case,
-    is_subtracted,
-    is_total,
-    refused,
     scalar_of,
     split,
+    total,
 )
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow

@@ -13,11 +13,7 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.einsum import aligned
-from sympy_tensordiff.symbolic.elementwise import (
-    TensorFunction,
-    apply_to,
-    placeholders,
-)
+from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Scalar, documented

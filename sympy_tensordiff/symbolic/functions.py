@@ -10,12 +10,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
-from sympy_tensordiff.symbolic.matrix_functions import (
-    TensorAdjugate,
-    TensorDeterminant,
-    TensorInverse,
-    checked_axes,
-)
+from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate, TensorDeterminant, TensorInverse, checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels

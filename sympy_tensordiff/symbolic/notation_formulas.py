@@ -35,16 +35,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     transposed,
 )
-from sympy_tensordiff.symbolic.notation_text import (
-    ADD,
-    ATOM,
-    CONTRACTED,
-    MUL,
-    POW,
-    SCALED,
-    Writer,
-    with_sums,
-)
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer, with_sums
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.

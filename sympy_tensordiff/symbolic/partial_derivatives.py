@@ -16,6 +16,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.traversal import Rewriting
 
 _FIRST = 2_900_000
 """The index of the first dummy: the same in every process, so that pickled derivatives are equal."""
@@ -160,29 +161,25 @@ def distinct(expr: Any, *, template: bool = False) -> Any:
     Nodes are told apart by identity, since two that SymPy calls equal may be different ones. Classes of the package
     are left as they are: they are made of such expressions. In a template any value may take the place of a symbol.
     """
-    waiting, inner, doubtful = [expr], {}, set()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, sympy.Basic) and not hasattr(node, "is_tensor_entry") and id(node) not in inner:
-            inner[id(node)] = node
-            if _is_doubtful(node, template):
-                doubtful.add(id(node))
-            waiting += node.args[2:] if isinstance(node, Subs) else node.args
-    return _rebuilt(expr, {}, inner, doubtful) if doubtful else expr
+    return _Distinct(template).run(expr)
 
 
-def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any], doubtful: set[int]) -> Any:
-    if id(node) not in inner:
-        return node
-    if id(node) not in made:
-        args = [_rebuilt(arg, made, inner, doubtful) for arg in node.args]
-        if all(new is old for new, old in zip(args, node.args, strict=True)) and id(node) not in doubtful:
-            made[id(node)] = node
-        elif isinstance(node, sympy.Derivative) and id(node) in doubtful:
-            made[id(node)] = _closed(orders_of(node), args[0].args)
-        else:
-            made[id(node)] = (Subs if type(node) is sympy.Subs else node.func)(*args)
-    return made[id(node)]
+class _Distinct(Rewriting):
+    def __init__(self, template: bool) -> None:
+        super().__init__()
+        self.template = template
+
+    def rebuilt(self, expr: Any, scope: Any) -> Any:
+        if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
+            return expr
+        parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
+        args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
+        is_doubtful = _is_doubtful(expr, self.template)
+        if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
+            return expr
+        if is_doubtful and isinstance(expr, sympy.Derivative):
+            return _closed(orders_of(expr), args[0].args)
+        return (Subs if type(expr) is sympy.Subs else expr.func)(*args)
 
 
 def _is_doubtful(node: Any, template: bool) -> bool:

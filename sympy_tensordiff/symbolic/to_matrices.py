@@ -16,24 +16,9 @@ from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledT
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.hooks import notations, rewritten
-from sympy_tensordiff.symbolic.matrix_functions import (
-    TensorCofactor,
-    TensorDeterminant,
-    TensorInverse,
-    TensorLogSumExp,
-)
+from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor, TensorDeterminant, TensorInverse, TensorLogSumExp
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
-from sympy_tensordiff.symbolic.notation import (
-    Call,
-    Chain,
-    Constant,
-    Contraction,
-    Diagonal,
-    Leaf,
-    Outer,
-    Product,
-    Row,
-)
+from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Contraction, Diagonal, Leaf, Outer, Product, Row
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, Scope
