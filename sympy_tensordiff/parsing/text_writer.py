@@ -64,8 +64,7 @@ class Writer(Rewriting):
 
     def text(self) -> Piece:
         """The text of the whole."""
-        result: Piece = self.run(self.expr, Scope({}, {}))
-        return result
+        return self.run(self.expr, Scope({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
@@ -122,14 +121,14 @@ class Writer(Rewriting):
         self.extents.update(dict.fromkeys(expr.shape))
         return text.piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
-    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Piece]:
+    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
         """A number that is repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
         return text.repeated((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
-    def sum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def sum(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A sum: what is added first, then what is subtracted; numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
@@ -144,11 +143,11 @@ class Writer(Rewriting):
                 terms.append((False, (yield self.visit(term, scope))))
         return text.total(terms)
 
-    def product(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def product(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A product entry by entry."""
         return (yield from self.product_of(*text.split(expr), scope))
 
-    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Piece]:
+    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Any]:
         """A number times what stands above and below a fraction line."""
         above: list[Piece] = []
         below: list[Piece] = []
@@ -184,7 +183,7 @@ class Writer(Rewriting):
         exponent = yield from self.product_of(-coefficient, factors, scope)
         return self.powered(factor, base, exponent)
 
-    def power(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def power(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A power, or a quotient."""
         divisor = yield from self.divisor(expr, scope)
         if divisor is not None:
@@ -199,7 +198,7 @@ class Writer(Rewriting):
             )
         return text.raised(base, exponent)
 
-    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Piece]:
+    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
         """A function of real numbers, of tensors entry by entry."""
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
@@ -211,7 +210,7 @@ class Writer(Rewriting):
         self.extents.update(dict.fromkeys(expr.shape))
         return text.repeated(result, expr.rank)
 
-    def function(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def function(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A function that the language has, or that it can compose."""
         if expr.func in text.NAMES:
             return text.called(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
@@ -223,10 +222,9 @@ class Writer(Rewriting):
             )
         argument = Dummy(real=True)
         inside = Scope({argument: (yield self.visit(expr.args[0], scope))}, {})
-        result: Piece = yield self.visit(text.COMPOSED[expr.func](argument), inside)
-        return result
+        return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
-    def extremum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def extremum(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The larger or the smaller one of a number and something else."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
@@ -238,10 +236,9 @@ class Writer(Rewriting):
                 "it compares with one number only, by relu",
                 "write b + td.relu(a - b) for the larger one of a and b",
             )
-        result: Piece = yield self.visit(found, scope)
-        return result
+        return (yield self.visit(found, scope))
 
-    def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def steps(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """One of two values by a comparison."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
@@ -257,12 +254,11 @@ class Writer(Rewriting):
                 "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
                 "choose the argument of the function in place of its value",
             )
-        result: Piece = yield self.visit(found, scope)
-        return result
+        return (yield self.visit(found, scope))
 
     # -------------------------------------------------------------- operations on whole tensors
 
-    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Piece]:
+    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
         """An einsum product."""
         inputs, output = text.in_lower_case(expr)
         factors = []
@@ -272,12 +268,12 @@ class Writer(Rewriting):
             factors.append(((yield self.visit(operand, scope)), letters, value))
         return text.contracted(factors, output)
 
-    def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The inverse, the determinant or the adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
         return text.called({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank)
 
-    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Piece]:
+    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
         """The determinant, or its derivative."""
         if expr.order > 1:
             raise text.refused(
@@ -290,19 +286,18 @@ class Writer(Rewriting):
             return text.called("det", matrix, 0)
         return text.relabelled(text.called("adj", matrix), "ij", "ji")
 
-    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Piece]:
+    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
         """The logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
         return text.called("log", text.relabelled(text.called("exp", tensor), letters, kept))
 
-    def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def indexed(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A scalar that an entry holds; all else is no operation on whole tensors."""
         scalar = text.scalar_of(expr)
         if scalar is not None:
-            result: Piece = yield self.visit(scalar, scope)
-            return result
+            return (yield self.visit(scalar, scope))
         raise text.refused(
             expr,
             "it reads single entries or a part of an axis, and the language has whole tensors only",

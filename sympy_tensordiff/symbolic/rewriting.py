@@ -295,6 +295,8 @@ class _OfTensors(Rewriting):
     def kept(self, expr: Any, scope: Scope) -> Any:
         return expr
 
+    rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), kept)
+
 
 class _Index(_OfTensors):
     """One rewriting; the indices that are bound around stand for themselves."""
@@ -322,9 +324,7 @@ class _Index(_OfTensors):
         return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
     rules: ClassVar[Rules] = {
-        Lambda: _OfTensors.kept,
-        TensorSymbol: _OfTensors.kept,
-        NamedTensor: _OfTensors.kept,
+        **_OfTensors.rules,
         TensorEntry: entry,
         Binder: binder,
         TensorOperation: operation,
@@ -345,12 +345,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[Rules] = {
-        Lambda: _OfTensors.kept,
-        TensorSymbol: _OfTensors.kept,
-        NamedTensor: _OfTensors.kept,
-        Binder: binder,
-    }
+    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: binder}
 
 
 hooks.notations[IndexedSum] = to_indices
