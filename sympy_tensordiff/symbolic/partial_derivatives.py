@@ -42,8 +42,8 @@ class Subs(sympy.Subs):
         if not isinstance(derivative, sympy.Derivative):
             return _at(derivative, rule)
         if plain.variables != sympy.Tuple(*_variables(len(rule))) or not derivative.free_symbols <= set(rule):
-            known = orders_of(derivative)
-            return plain if known is None else _derivative(known, [_at(arg, rule) for arg in derivative.expr.args])
+            known, args = orders_of(derivative), derivative.expr.args
+            return plain if known is None else partial_derivative(*known, [_at(arg, rule) for arg in args])
         return cls._unchecked(derivative, plain.variables, plain.point)
 
     @staticmethod
@@ -97,7 +97,7 @@ class Subs(sympy.Subs):
             slope = arg.diff(s)
             if slope != 0:
                 more = tuple(order + (n == position) for n, order in enumerate(orders))
-                terms.append(slope * _derivative((function, more), self.point))
+                terms.append(slope * partial_derivative(function, more, self.point))
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
@@ -211,10 +211,6 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
     return applied.func, tuple(orders)
 
 
-def _derivative(known: tuple[Any, tuple[int, ...]], args: Sequence[Any]) -> Any:
-    return partial_derivative(*known, args)
-
-
 def _applied(function: Any, args: Sequence[Any]) -> Any:
     """``function(*args)``, unevaluated where SymPy makes something else of it."""
     applied = function(*args)
@@ -276,6 +272,6 @@ def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
             changed[node] = (
                 sympy.Subs(node, *zip(*rule.items(), strict=True))
                 if known is None
-                else _derivative(known, [_at(arg, rule) for arg in node.expr.args])
+                else partial_derivative(*known, [_at(arg, rule) for arg in node.expr.args])
             )
     return expr.xreplace(changed)
