@@ -84,8 +84,7 @@ def _parse_thesis(text: str) -> ParsedExpression:
     """What `parse` reads in the language of the thesis."""
     root = read(THESIS, text)
     orders = declared(root)
-    *_, expression = (part for part in root.parts if part.kind not in ("declaration", "argument"))
-    nodes = bottom_up(expression)
+    nodes = bottom_up(root.body)
     builder = Builder(Sizes(orders, nodes))
     result = builder.expression(nodes)
     return ParsedExpression(

@@ -6,8 +6,8 @@ every order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from itertools import count
+from collections.abc import Collection, Container, Iterable, Mapping
+from itertools import chain, count
 from sys import maxsize
 from types import MappingProxyType
 from typing import Any
@@ -280,14 +280,8 @@ def named(unified: Unified, taken: Container[str], known: Mapping[int, Any] = Ma
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
-    return {**known, **{axis: indices(name) for axis, name in zip(classes, _free_names(taken), strict=False)}}
-
-
-def _free_names(taken: Container[str]) -> Iterator[str]:
-    """Names that nothing has."""
-    numbered = (f"n{number}" for number in count(1))
-    for names in (NAMES, numbered):
-        yield from (name for name in names if name not in taken)
+    names = (name for name in chain(NAMES, (f"n{number}" for number in count(1))) if name not in taken)
+    return {**known, **{axis: indices(name) for axis, name in zip(classes, names, strict=False)}}
 
 
 # -------------------------------------------------------------- letters

@@ -72,6 +72,11 @@ class Tree:
         """The error about this node, or about another place."""
         return ParseError(message, self.source, self.place if place is None else place)
 
+    @property
+    def body(self) -> Tree:
+        """What stands between the declarations and what is differentiated by."""
+        return next(part for part in self.parts[::-1] if part.kind not in ("declaration", "argument"))
+
     def of_kind(self, kind: str) -> list[Tree]:
         """The parts of a kind."""
         return [part for part in self.parts if part.kind == kind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class ParsedExpression:
     """An input of the text language as an expression (`parse` makes it).
 
@@ -28,24 +30,13 @@ class ParsedExpression:
         What a matrix formula leaves open, and was decided by the first letters of its names.
     """
 
-    __slots__ = ("arguments", "assumed", "expression", "tensors")
-
-    tensors: Mapping[str, TensorSymbol]
+    tensors: Mapping[str, TensorSymbol] = field(hash=False)
     expression: Any
     arguments: tuple[TensorSymbol, ...]
-    assumed: tuple[str, ...]
+    assumed: tuple[str, ...] = field(default=(), compare=False)
 
-    def __init__(
-        self,
-        tensors: Mapping[str, TensorSymbol],
-        expression: Any,
-        arguments: tuple[TensorSymbol, ...],
-        assumed: tuple[str, ...] = (),
-    ) -> None:
-        self.tensors = MappingProxyType(dict(tensors))
-        self.expression = expression
-        self.arguments = arguments
-        self.assumed = assumed
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
 
     @property
     def argument(self) -> TensorSymbol:
@@ -108,18 +99,8 @@ class ParsedExpression:
             result = hooks.jacobian(result, argument, simplify)
         return result
 
-    def _parts(self) -> tuple[dict[str, TensorSymbol], Any, tuple[TensorSymbol, ...], tuple[str, ...]]:
-        return dict(self.tensors), self.expression, self.arguments, self.assumed
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other has the same tensors in any order, the same expression and the same arguments."""
-        return self._parts()[:3] == other._parts()[:3] if isinstance(other, ParsedExpression) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.expression, self.arguments))
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return ParsedExpression, self._parts()
+        return ParsedExpression, (dict(self.tensors), self.expression, self.arguments, self.assumed)
 
     def _repr_latex_(self) -> str | None:
         if measures(self.expression).is_unprintable:

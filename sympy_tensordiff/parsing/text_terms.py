@@ -1,26 +1,256 @@
-"""Terms and functions taken apart for the text language, and what it composes of its own functions."""
+"""Pieces of text in the text language: how tightly they bind, how long they are, and what operators join.
+
+A piece holds other pieces, and no text is joined before the whole is known: what is shared may stand
+at very many places, so that the text of a small expression may be endless. Terms and functions are taken apart here,
+and composed of those that the language has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
-from sympy import Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
+from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.parsing.axes import LONGEST
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.precedence import LETTERS, axis_letters, decimal_places
 from sympy_tensordiff.symbolic.depth import applied, measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.elementwise import TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.subscripts import Subscripts, parse_subscripts
+from sympy_tensordiff.symbolic.subscripts import FROM_I, Subscripts, parse_subscripts
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import nodes_in
+
+LETTERS = FROM_I[:26]
+"""The letters of products, in the order in which they are used."""
+DIGITS = 17
+"""The digits behind the point up to which a fraction is written as a decimal number."""
+LARGEST = 10**308
+
+
+class Level(IntEnum):
+    """How tightly a piece binds, from the rules of the grammar."""
+
+    SUM = 0
+    CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
+    TERM = 2
+    FACTOR = 3
+    POWER = 4
+    ATOM = 5
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Piece:
+    """The text of an expression, in parts.
+
+    Attributes
+    ----------
+    parts : tuple of str or Piece
+        The text in order.
+    length : int
+        The number of its characters.
+    level : Level
+        How tightly it binds.
+    rank : int
+        The number of axes.
+    """
+
+    parts: tuple[Any, ...]
+    length: int
+    level: Level
+    rank: int = 0
+
+
+Part: TypeAlias = str | Piece
+
+
+def piece(parts: Iterable[Part], level: Level, rank: int = 0) -> Piece:
+    """A piece of these parts."""
+    parts = tuple(parts)
+    length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
+    if length > LONGEST:
+        raise UnsupportedError(
+            f"to_text: the text of the expression is longer than {LONGEST:,} characters, the most that td.parse reads; "
+            "what is shared is written at each of its places: give shared parts names of their own, as tensors"
+        )
+    return Piece(parts, length, level, rank)
+
+
+def at_least(part: Piece, level: Level) -> Part:
+    """The piece, in parentheses where it binds less tightly."""
+    return part if part.level >= level else piece(("(", part, ")"), Level.ATOM, part.rank)
+
+
+def piece_text(whole: Piece) -> str:
+    """The text."""
+    texts: list[str] = []
+    stack: list[Part] = [whole]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        else:
+            stack.extend(reversed(part.parts))
+    return "".join(texts)
+
+
+def number(value: Any) -> Piece:
+    """A rational number, exact, or a floating-point number."""
+    if value < 0:
+        opposite = number(-value)
+        return negated(opposite) if opposite.level == Level.ATOM else piece(("-", opposite), Level.CHAIN)
+    if isinstance(value, Float):
+        return piece((repr(float(value)).replace("e+", "e"),), Level.ATOM)
+    if max(value.p, value.q) > LARGEST:
+        raise UnsupportedError(
+            f"to_text: a number has more than {len(str(LARGEST)) - 1} digits, which no floating-point number holds: "
+            "scale it, or give it as a tensor of order 0"
+        )
+    places = decimal_places(value)
+    if places is None:
+        return piece((f"{value.p} / {value.q}",), Level.CHAIN)
+    digits = str(value.p * 10**places // value.q).rjust(places + 1, "0")
+    whole = len(digits) - places
+    return piece((digits[:whole] + "." * bool(places) + digits[whole:],), Level.ATOM)
+
+
+def decimal_places(value: Rational) -> int | None:
+    """The digits behind the point of an exact decimal number; None where there are too many or no end."""
+    return next((places for places in range(DIGITS + 1) if 10**places % value.q == 0), None)
+
+
+def negated(part: Piece) -> Piece:
+    """The piece with a minus sign in front."""
+    return piece(("-", at_least(part, Level.FACTOR)), Level.FACTOR, part.rank)
+
+
+def flipped(part: Piece) -> Piece:
+    """The piece with a minus sign in front, or without the one that it has."""
+    match part.parts:
+        case "-", Piece(parts=("(", Piece() as inner, ")")):
+            return inner
+        case "-", Piece() as inner:
+            return inner
+    return negated(part)
+
+
+def called(function: str, argument: Piece, rank: int | None = None) -> Piece:
+    """A function of the piece, entry by entry, or of another rank."""
+    return piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
+
+
+# -------------------------------------------------------------- operators
+
+
+def axis_letters(rank: int, taken: str = "") -> str:
+    """Letters for some axes, which are not taken yet."""
+    free = "".join(letter for letter in LETTERS if letter not in taken)
+    if rank > len(free):
+        raise UnsupportedError(
+            f"to_text: {len(taken) + rank} axes need more than the {len(LETTERS)} letters a-z of the text language; "
+            "split the expression into tensors and products of fewer axes"
+        )
+    return free[:rank]
+
+
+def total(terms: Sequence[tuple[bool, Piece]]) -> Piece:
+    """The sum of terms, each with whether it is subtracted."""
+    parts: list[Part] = []
+    for minus, term in terms:
+        if parts:
+            parts += [" - " if minus else " + ", at_least(term, Level.CHAIN)]
+        else:
+            parts.append(negated(term) if minus else at_least(term, Level.CHAIN))
+    return piece(parts, Level.SUM, max(term.rank for _, term in terms))
+
+
+def quotient(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
+    """The product entry by entry of some pieces, divided by others."""
+    if len(above) == 1 and not below:
+        return above[0]
+    rank = max(part.rank for part in (*above, *below))
+    letters = axis_letters(rank)
+    # Chains are read as one node, and this is one of its own.
+    parts: list[Part] = [at_least(above[0], Level.TERM)]
+    left = letters if above[0].rank else ""
+    for part in above[1:]:
+        right = letters if part.rank else ""
+        parts += [f" *({left},{right}->{left or right}) ", at_least(part, Level.POWER)]
+        left = left or right
+    for part in below:
+        parts += [" / ", at_least(part, Level.POWER)]
+    return piece(parts, Level.CHAIN, rank)
+
+
+def raised(base: Piece, exponent: Piece) -> Piece:
+    """A power entry by entry; the exponent is a scalar."""
+    parts = at_least(base, Level.POWER), " ^ ", at_least(exponent, Level.ATOM)
+    return piece(parts, Level.POWER, base.rank)
+
+
+def repeated(value: Piece, rank: int) -> Piece:
+    """A scalar that is repeated along axes."""
+    if not rank:
+        return value
+    letters = axis_letters(rank)
+    # With the letters at both sides it is read as one repeated number, with them at one side as a product by 1.
+    return piece((at_least(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM, rank)
+
+
+def relabelled(operand: Piece, letters: str, output: str) -> Piece:
+    """The product of one operand."""
+    return piece((f"({letters}->{output}) ", at_least(operand, Level.FACTOR)), Level.FACTOR, len(output))
+
+
+Factor = tuple[Piece, str, Piece | None]
+"""An operand of a product, its letters, and the value of one that is a repeated scalar."""
+
+
+def contracted(operands: Sequence[Factor], output: str) -> Piece:
+    """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
+    left, *rest = operands
+    if not rest:
+        return relabelled(left[0], left[1], output)
+    while rest:
+        kept = [
+            _remaining_letters(left[1] + other[1], rest[:place] + rest[place + 1 :], output)
+            for place, other in enumerate(rest)
+        ]
+        place = min(range(len(rest)), key=lambda place: len(kept[place]))
+        right = rest.pop(place)
+        letters = kept[place] if rest else output
+        left = _product(left, right, letters), letters, None
+    return left[0]
+
+
+def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
+    """The letters that are needed after a product."""
+    needed = set(output).union(*(own for _, own, _ in others))
+    return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
+
+
+def _product(left: Factor, right: Factor, output: str) -> Piece:
+    """The product of two operands.
+
+    A repeated scalar is not repeated in the text where the other operand has none of its letters.
+    """
+    shown = [left[0], right[0]]
+    for position, (_, own, value), (_, others, _) in ((1, right, left), (0, left, right)):
+        if value is not None and len(set(own)) == len(own) and set(own).isdisjoint(others):
+            shown[position] = value
+            break
+    letters = f" *({left[1]},{right[1]}->{output}) "
+    parts = at_least(shown[0], Level.CHAIN), letters, at_least(shown[1], Level.POWER)
+    return piece(parts, Level.TERM, len(output))
+
 
 NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items()})
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})

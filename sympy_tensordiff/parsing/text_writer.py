@@ -14,39 +14,10 @@ from typing import Any, ClassVar
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
+from sympy_tensordiff.parsing import text_terms as text
 from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.precedence import (
-    Level,
-    Piece,
-    axis_letters,
-    called,
-    contracted,
-    flipped,
-    negated,
-    number,
-    piece,
-    quotient,
-    raised,
-    relabelled,
-    repeated,
-    total,
-)
-from sympy_tensordiff.parsing.text_terms import (
-    COMPOSED,
-    CONSTANTS,
-    NAMES,
-    by_base,
-    by_relu,
-    by_sign,
-    fraction,
-    in_lower_case,
-    is_subtracted,
-    is_total,
-    refused,
-    scalar_of,
-    split,
-)
+from sympy_tensordiff.parsing.text_terms import Level, Piece
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -80,7 +51,7 @@ class Writer(Rewriting):
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
-        if any(isinstance(node, INDEXED) and scalar_of(node) is None for node in nodes_in([expr])):
+        if any(isinstance(node, INDEXED) and text.scalar_of(node) is None for node in nodes_in([expr])):
             expr = rewritten(expr, EinsumProduct)
         self.expr = expr
         nodes = nodes_in([expr])
@@ -93,26 +64,29 @@ class Writer(Rewriting):
 
     def text(self) -> Piece:
         """The text of the whole."""
-        result: Piece = self.run(self.expr, Scope({}, {}))
-        return result
+        return self.run(self.expr, Scope({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
     def rebuilt(self, expr: Any, scope: Scope) -> Piece:
         """What no rule is for."""
-        raise refused(expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions")
+        raise text.refused(
+            expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
+        )
 
     def number_rule(self, expr: Any, scope: Scope) -> Piece:
         """A number."""
         if not (expr.is_Rational or expr.is_Float):
-            raise refused(expr, "it is no finite real number", "tensors are real")
-        return number(expr)
+            raise text.refused(expr, "it is no finite real number", "tensors are real")
+        return text.number(expr)
 
     def constant(self, expr: Any, scope: Scope) -> Piece:
         """A number with a name."""
-        if expr not in CONSTANTS:
-            raise refused(expr, "the language has rational numbers, and what functions make of them", "write a number")
-        return piece((CONSTANTS[expr],), Level.ATOM)
+        if expr not in text.CONSTANTS:
+            raise text.refused(
+                expr, "the language has rational numbers, and what functions make of them", "write a number"
+            )
+        return text.piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: Scope) -> Piece:
         """A variable of a function, or a scalar by its name."""
@@ -121,7 +95,7 @@ class Writer(Rewriting):
     def name(self, expr: Any, scope: Scope) -> Piece:
         """A tensor or a scalar by its name."""
         if expr.is_integer or expr in self.integers:
-            raise refused(
+            raise text.refused(
                 expr,
                 "it is an integer, a size or an index, and these are no numbers of the language",
                 "multiply by it later",
@@ -138,42 +112,42 @@ class Writer(Rewriting):
                 f"{getattr(expr, 'shape', ())}, so that the text could not tell them apart; rename one of them"
             )
         rank = len(getattr(expr, "shape", ()))
-        axis_letters(rank)
-        return piece((expr.name,), Level.ATOM, rank)
+        text.axis_letters(rank)
+        return text.piece((expr.name,), Level.ATOM, rank)
 
     def delta(self, expr: DeltaTensor, scope: Scope) -> Piece:
         """The unit tensor."""
-        axis_letters(expr.rank)
+        text.axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
-        return piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
+        return text.piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
-    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Piece]:
+    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
         """A number that is repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
-        return repeated((yield self.visit(expr.value, scope)), expr.rank)
+        return text.repeated((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
-    def sum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def sum(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A sum: what is added first, then what is subtracted; numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
         numbers = sum(bool(term.is_Number) for term in expr.args) > 1
         for term in sorted(
-            expr.args, key=lambda term: (numbers and term.is_Number, is_subtracted(term), term.is_Number)
+            expr.args, key=lambda term: (numbers and term.is_Number, text.is_subtracted(term), term.is_Number)
         ):
-            if is_subtracted(term) and terms:
-                coefficient, factors = split(term)
+            if text.is_subtracted(term) and terms:
+                coefficient, factors = text.split(term)
                 terms.append((True, (yield from self.product_of(-coefficient, factors, scope))))
             else:
                 terms.append((False, (yield self.visit(term, scope))))
-        return total(terms)
+        return text.total(terms)
 
-    def product(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def product(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A product entry by entry."""
-        return (yield from self.product_of(*split(expr), scope))
+        return (yield from self.product_of(*text.split(expr), scope))
 
-    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Piece]:
+    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Any]:
         """A number times what stands above and below a fraction line."""
         above: list[Piece] = []
         below: list[Piece] = []
@@ -183,24 +157,24 @@ class Writer(Rewriting):
                 above.append((yield self.visit(factor, scope)))
             else:
                 below.append(divisor)
-        numerator, denominator = fraction(coefficient) if factors else (coefficient, S.One)
+        numerator, denominator = text.fraction(coefficient) if factors else (coefficient, S.One)
         if numerator == -1:  # a tensor takes the sign, as the sign of a scalar becomes a part of it
             above.sort(key=lambda part: not part.rank)
         is_scalar = not any(part.rank for part in (*above, *below))
         if numerator == -1 and above and (above[0].rank or (is_scalar and above[0].level > Level.SUM)):
             # The signs of functions that the language does not have are not those of an input that is read back.
-            above[0] = flipped(above[0]) if scope.variables else negated(above[0])
+            above[0] = text.flipped(above[0]) if scope.variables else text.negated(above[0])
         elif numerator != 1 or not above:
-            above.insert(0, number(numerator))
+            above.insert(0, text.number(numerator))
         if denominator != 1:
-            below.append(number(denominator))
-        return quotient(above, below)
+            below.append(text.number(denominator))
+        return text.quotient(above, below)
 
     def divisor(self, factor: Any, scope: Scope) -> Recursion[Piece | None]:
         """What a factor divides by; None where it does not divide."""
         if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
             return None
-        coefficient, factors = split(factor.args[1])
+        coefficient, factors = text.split(factor.args[1])
         if coefficient >= 0 or (isinstance(factor, TensorPow) and factor.args[1] != -1):
             return None
         base: Piece = yield self.visit(factor.args[0], scope)
@@ -209,22 +183,22 @@ class Writer(Rewriting):
         exponent = yield from self.product_of(-coefficient, factors, scope)
         return self.powered(factor, base, exponent)
 
-    def power(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def power(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A power, or a quotient."""
         divisor = yield from self.divisor(expr, scope)
         if divisor is not None:
-            return quotient([number(S.One)], [divisor])
+            return text.quotient([text.number(S.One)], [divisor])
         base, exponent = yield from self.all(expr.args, scope)
         return self.powered(expr, base, exponent)
 
     def powered(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
         if exponent.rank:
-            raise refused(
+            raise text.refused(
                 expr, "an exponent of the language has order 0", "write td.exp(B*td.log(A)) where A is positive"
             )
-        return raised(base, exponent)
+        return text.raised(base, exponent)
 
-    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Piece]:
+    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
         """A function of real numbers, of tensors entry by entry."""
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
@@ -234,101 +208,97 @@ class Writer(Rewriting):
         if result.rank:
             return result
         self.extents.update(dict.fromkeys(expr.shape))
-        return repeated(result, expr.rank)
+        return text.repeated(result, expr.rank)
 
-    def function(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def function(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A function that the language has, or that it can compose."""
-        if expr.func in NAMES:
-            return called(NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
-        if expr.func not in COMPOSED:
-            raise refused(
+        if expr.func in text.NAMES:
+            return text.called(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
+        if expr.func not in text.COMPOSED:
+            raise text.refused(
                 expr,
                 f"it has no function {expr.func}",
                 f"its functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}, and what they compose",
             )
         argument = Dummy(real=True)
         inside = Scope({argument: (yield self.visit(expr.args[0], scope))}, {})
-        result: Piece = yield self.visit(COMPOSED[expr.func](argument), inside)
-        return result
+        return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
-    def extremum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def extremum(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The larger or the smaller one of a number and something else."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
-            return called("relu", (yield self.visit(argument, scope)))
-        found = by_relu(expr)
+            return text.called("relu", (yield self.visit(argument, scope)))
+        found = text.by_relu(expr)
         if found is None:
-            raise refused(
+            raise text.refused(
                 expr,
                 "it compares with one number only, by relu",
                 "write b + td.relu(a - b) for the larger one of a and b",
             )
-        result: Piece = yield self.visit(found, scope)
-        return result
+        return (yield self.visit(found, scope))
 
-    def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def steps(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """One of two values by a comparison."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
-        found = by_base(expr)
+        found = text.by_base(expr)
         if found is None:
-            found = by_sign(expr)
+            found = text.by_sign(expr)
             needed += [value for value in values if not value.is_number]
         if found is None:
-            raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
-        if not is_total(needed):
-            raise refused(
+            raise text.refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
+        if not text.is_total(needed):
+            raise text.refused(
                 expr,
                 "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
                 "choose the argument of the function in place of its value",
             )
-        result: Piece = yield self.visit(found, scope)
-        return result
+        return (yield self.visit(found, scope))
 
     # -------------------------------------------------------------- operations on whole tensors
 
-    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Piece]:
+    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
         """An einsum product."""
-        inputs, output = in_lower_case(expr)
+        inputs, output = text.in_lower_case(expr)
         factors = []
         for operand, letters in zip(expr.operands, inputs, strict=True):
             is_repeated = isinstance(operand, FilledTensor) and operand.rank
             value = (yield self.visit(operand.value, scope)) if is_repeated else None
             factors.append(((yield self.visit(operand, scope)), letters, value))
-        return contracted(factors, output)
+        return text.contracted(factors, output)
 
-    def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The inverse, the determinant or the adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
-        return called({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank)
+        return text.called({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank)
 
-    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Piece]:
+    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
         """The determinant, or its derivative."""
         if expr.order > 1:
-            raise refused(
+            raise text.refused(
                 expr,
                 "it has no derivatives of adj",
                 "write the adjugate of an invertible matrix as det(X) *(,ij->ij) inv(X) before the derivative",
             )
         matrix = yield self.visit(expr.matrix, scope)
         if expr.order == 0:
-            return called("det", matrix, 0)
-        return relabelled(called("adj", matrix), "ij", "ji")
+            return text.called("det", matrix, 0)
+        return text.relabelled(text.called("adj", matrix), "ij", "ji")
 
-    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Piece]:
+    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
         """The logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
-        letters = axis_letters(tensor.rank)
+        letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
-        return called("log", relabelled(called("exp", tensor), letters, kept))
+        return text.called("log", text.relabelled(text.called("exp", tensor), letters, kept))
 
-    def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+    def indexed(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A scalar that an entry holds; all else is no operation on whole tensors."""
-        scalar = scalar_of(expr)
+        scalar = text.scalar_of(expr)
         if scalar is not None:
-            result: Piece = yield self.visit(scalar, scope)
-            return result
-        raise refused(
+            return (yield self.visit(scalar, scope))
+        raise text.refused(
             expr,
             "it reads single entries or a part of an axis, and the language has whole tensors only",
             "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",

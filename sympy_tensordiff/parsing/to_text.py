@@ -13,13 +13,13 @@ from sympy_tensordiff.parsing.api import parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.precedence import piece_text
+from sympy_tensordiff.parsing.text_terms import piece_text
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.symbolic.rewriting import for_readers
 from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
-from sympy_tensordiff.symbolic.to_indices import for_readers
 
 
 def to_text(expr: Any, language: str = "thesis") -> str:

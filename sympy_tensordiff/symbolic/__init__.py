@@ -4,8 +4,7 @@
 """
 
 from sympy_tensordiff.symbolic import operators as operators
-from sympy_tensordiff.symbolic import to_indices as to_indices
-from sympy_tensordiff.symbolic import to_matrices as to_matrices
+from sympy_tensordiff.symbolic import rewriting as rewriting
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum

@@ -13,14 +13,7 @@ from sympy_tensordiff.symbolic.base import Node, argument, arguments, is_placeho
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.indices import Renaming
-from sympy_tensordiff.symbolic.operations import (
-    Read,
-    Shape,
-    TensorOperation,
-    refuse_scalars,
-    shape_of,
-    varying_in,
-)
+from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, refuse_scalars, shape_of, varying_in
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.signatures import documented
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in

@@ -13,11 +13,7 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.einsum import aligned
-from sympy_tensordiff.symbolic.elementwise import (
-    TensorFunction,
-    apply_to,
-    placeholders,
-)
+from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Scalar, documented
@@ -126,14 +122,6 @@ def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[
     return _public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
 
 
-def _root(x: Any) -> Any:
-    return sympy.sqrt(x)
-
-
-def _relu(x: Any) -> Any:
-    return sympy.Max(x, 0)
-
-
 exp = _function("exp", sympy.exp, "The exponential function")
 log = _function("log", sympy.log, "The natural logarithm, of positive numbers")
 sin = _function("sin", sympy.sin, "The sine")
@@ -148,10 +136,10 @@ tanh = _function("tanh", sympy.tanh, "The hyperbolic tangent")
 asinh = _function("asinh", sympy.asinh, "The inverse hyperbolic sine")
 acosh = _function("acosh", sympy.acosh, "The inverse hyperbolic cosine, of numbers from 1 on")
 atanh = _function("atanh", sympy.atanh, "The inverse hyperbolic tangent, of numbers between -1 and 1")
-sqrt = _function("sqrt", _root, "The square root, of numbers from 0 on")
+sqrt = _function("sqrt", sympy.sqrt, "The square root, of numbers from 0 on")
 abs = _function("abs", sympy.Abs, "The absolute value; its derivative at 0 is 0")
 sign = _function("sign", sympy.sign, "The sign: -1, 0 or 1; its derivative is 0")
-relu = _function("relu", _relu, "The larger of x and 0; its derivative at 0 is 0")
+relu = _function("relu", lambda x: sympy.Max(x, 0), "The larger of x and 0; its derivative at 0 is 0")
 erf = _function("erf", sympy.erf, "The error function")
 floor = _function("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
 ceiling = _function("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")

@@ -10,12 +10,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
-from sympy_tensordiff.symbolic.matrix_functions import (
-    TensorAdjugate,
-    TensorDeterminant,
-    TensorInverse,
-    checked_axes,
-)
+from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate, TensorDeterminant, TensorInverse, checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
@@ -280,8 +275,7 @@ def solve(A: Expression, b: Expression) -> Any:
     A : Expr
         Of rank 2, both extents equal; or of any order with the matrices in its last two axes.
     b : Expr
-        Of rank 1, or with the columns in its last two axes; those in front are those of ``A``, or one of the two
-        has none.
+        Of rank 1, or with the columns in its last two axes; those in front meet those of ``A`` by NumPy's rule.
 
     Returns
     -------
@@ -303,25 +297,6 @@ def solve(A: Expression, b: Expression) -> Any:
     (7, 3)
     """
     inverse, right = inv(A), operand(b, "solve")
-    *batch, row, column = list(axis_labels(shape_of(inverse)))
-    rank = len(shape_of(right))
-    if len(batch) == 0 and rank <= 2:
-        return inverse @ right
-    if rank == 0:
+    if not shape_of(right):
         raise ShapeError(f"solve: {b} is a scalar; give a vector, or matrices in its last two axes")
-    free = [label for label in LETTERS if label not in (*batch, row, column)]
-    columns = free[:1] if rank > 1 else []
-    front = batch[-(rank - 2) :] if 2 < rank <= len(batch) + 2 else []
-    if rank - 2 > len(batch) or (front and len(front) < len(batch)):
-        if batch:
-            raise ShapeError(
-                f"solve: the axes in front of the matrices are {shape_of(inverse)[:-2]} in {A} and "
-                f"{shape_of(right)[:-2]} in {b}: they must be the same, or one of the two has none"
-            )
-        front = batch = free[1 : rank - 1]
-    theirs = "".join([*front, column, *columns])
-    mine = "".join([*(batch if len(shape_of(inverse)) > 2 else []), row, column])
-    return EinsumProduct(f"{mine},{theirs}->{''.join([*batch, row, *columns])}", inverse, right)
-
-
-# ---------------------------------------------------------------------------- reductions
+    return inverse @ right

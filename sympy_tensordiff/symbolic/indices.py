@@ -17,35 +17,8 @@ from math import lcm, prod
 from operator import index
 from typing import Any
 
-from sympy import (
-    Abs,
-    Add,
-    Basic,
-    Derivative,
-    Eq,
-    Expr,
-    Float,
-    Idx,
-    Indexed,
-    IndexedBase,
-    KroneckerDelta,
-    LeviCivita,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Ne,
-    Pow,
-    StrictGreaterThan,
-    StrictLessThan,
-    Subs,
-    Symbol,
-    Wild,
-    ceiling,
-    floor,
-    frac,
-    symbols,
-)
+import sympy
+from sympy import Abs, Add, Eq, Expr, Idx, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
 from sympy.concrete.expr_with_limits import ExprWithLimits
 from sympy.core.kind import NumberKind
 from sympy.core.sympify import SympifyError, _sympify
@@ -94,7 +67,7 @@ def indices(names: str, *others: str) -> Any:
     >>> indices("i", "j")
     (i, j)
     """
-    return symbols(" ".join((names, *others)) if others else names, integer=True)
+    return sympy.symbols(" ".join((names, *others)) if others else names, integer=True)
 
 
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
@@ -141,7 +114,7 @@ def relation_row(relation: Any, difference: Affine) -> Row:
     if isinstance(relation, Eq):
         return Row("eq", difference)
     form = difference if relation.gts is relation.lhs else -difference
-    return Row("ge", form - 1 if isinstance(relation, StrictGreaterThan | StrictLessThan) else form)
+    return Row("ge", form - 1 if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan) else form)
 
 
 def is_data(expr: Any) -> bool:
@@ -177,11 +150,11 @@ def as_expr(value: object, what: str) -> Any:
         expr = _sympify(value)
     except SympifyError:
         expr = None
-    if not isinstance(expr, Basic):
+    if not isinstance(expr, sympy.Basic):
         array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
         raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
-    return distinct(expr) if any(isinstance(part, (Derivative, Subs)) for part in parts) else expr
+    return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
 
 
 def as_int(value: Any, what: str) -> int:
@@ -202,7 +175,7 @@ def may_be_real(symbol: Any) -> bool:
 
 def may_be_integer(symbol: Any) -> bool:
     """Whether a symbol can be an index, a bound or an extent: one without assumptions is an integer by this use."""
-    if symbol.is_integer is not None or isinstance(symbol, Wild):
+    if symbol.is_integer is not None or isinstance(symbol, sympy.Wild):
         return bool(symbol.is_integer)
     return symbol.kind is NumberKind and may_be_real(symbol)
 
@@ -234,7 +207,7 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
         form, denominator = _rational(expr.base, slots)
         return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
-    if isinstance(expr, (floor, ceiling, frac)):
+    if isinstance(expr, (floor, ceiling, sympy.frac)):
         return _rounding(expr, slots)
     if isinstance(expr, Mod):
         dividend, modulus = expr.args
@@ -318,11 +291,15 @@ def _reason(expr: Any) -> str:
     if isinstance(expr, Symbol):
         name = expr.name
         return f"{name} is declared to be no integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
-    if isinstance(expr, Float):
+    if isinstance(expr, sympy.Float):
         return f"{expr} is a float: an index must be an integer, write it without a decimal point"
     if isinstance(expr, Pow):
         return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
-    if getattr(expr, "is_tensor_entry", False) or isinstance(expr, Indexed) or getattr(expr, "is_tensor_expr", False):
+    if (
+        getattr(expr, "is_tensor_entry", False)
+        or isinstance(expr, sympy.Indexed)
+        or getattr(expr, "is_tensor_expr", False)
+    ):
         return (
             f"{expr} is data of a tensor, but no entry of one of integers: where data select what is read, use such "
             "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int)"
@@ -333,7 +310,7 @@ def _reason(expr: Any) -> str:
     )
 
 
-def integers_by_use(exprs: Iterable[Basic]) -> set[Any]:
+def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
     """The symbols, free or bound, that are integers because of where they stand, and not declared so.
 
     >>> from sympy import symbols
@@ -352,7 +329,7 @@ def integers_by_use(exprs: Iterable[Basic]) -> set[Any]:
     return found
 
 
-def is_integer_in(symbol: Any, *exprs: Basic) -> bool:
+def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
     """Whether a symbol is an integer in the expressions: declared so, or by its use."""
     return bool(symbol.is_integer) or (may_be_integer(symbol) and symbol in integers_by_use(exprs))
 
@@ -375,13 +352,13 @@ def _of_relation(relation: Any) -> tuple[Any, ...]:
 
 _RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
     ExprWithLimits: lambda node: [bound for limit in node.limits for bound in limit[1:]],
-    Indexed: lambda node: node.indices,
-    IndexedBase: lambda node: node.shape or (),
+    sympy.Indexed: lambda node: node.indices,
+    sympy.IndexedBase: lambda node: node.shape or (),
     Idx: lambda node: node.args[1:],
-    KroneckerDelta: lambda node: node.args[:2],
-    LeviCivita: lambda node: node.args,
+    sympy.KroneckerDelta: lambda node: node.args[:2],
+    sympy.LeviCivita: lambda node: node.args,
     Eq: _of_relation,
-    Ne: _of_relation,
+    sympy.Ne: _of_relation,
     MatrixElement: lambda node: node.args[1:],
     ArrayElement: lambda node: node.indices,
     **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),

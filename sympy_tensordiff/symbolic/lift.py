@@ -6,25 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from sympy import (
-    And,
-    Dummy,
-    Expr,
-    Idx,
-    Indexed,
-    IndexedBase,
-    Integral,
-    KroneckerDelta,
-    Max,
-    Piecewise,
-    Product,
-    S,
-    Sum,
-    Symbol,
-    Tuple,
-    expand,
-)
-from sympy import conjugate as conjugate_function
+import sympy
+from sympy import Expr, Idx, Max, Piecewise, S, Symbol, Tuple, expand
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
@@ -111,7 +94,7 @@ def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
     """
     if not isinstance(value, NATIVE):
         return value
-    if isinstance(value, IndexedBase) and value.shape is None:
+    if isinstance(value, sympy.IndexedBase) and value.shape is None:
         for tensor in tensors:
             if tensor.name == str(value.label):
                 return tensor
@@ -155,7 +138,7 @@ class _Lift(Rewriting):
     def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         return self.known(expr, expr)
 
-    def whole(self, expr: IndexedBase, scope: Scope) -> Any:
+    def whole(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
         if expr.shape is None:
             raise ShapeError(
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
@@ -163,8 +146,8 @@ class _Lift(Rewriting):
             )
         return self.known(_variable(expr, ()), expr)
 
-    def entry(self, expr: Indexed, scope: Scope) -> Recursion[Any]:
-        if not isinstance(expr.base, IndexedBase):
+    def entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
+        if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
                 "lifted; write td.TensorSymbol in its place"
@@ -178,7 +161,7 @@ class _Lift(Rewriting):
     def delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
         left, right = yield self.all(expr.args[:2], scope)
         parse(left - right)  # says which symbol is declared to be no integer
-        delta = KroneckerDelta(left, right)
+        delta = sympy.KroneckerDelta(left, right)
         if len(expr.args) < 3:
             return delta
         low, high = yield self.all(expr.args[2].args, scope)
@@ -186,7 +169,7 @@ class _Lift(Rewriting):
             if bound not in NOT_FINITE:
                 parse(bound)
         # SymPy: zero where an index leaves the range.
-        return Piecewise((delta, And(left >= low, left <= high)), (S.Zero, True), evaluate=False)
+        return Piecewise((delta, sympy.And(left >= low, left <= high)), (S.Zero, True), evaluate=False)
 
     # -------------------------------------------------------------- binders
 
@@ -195,7 +178,7 @@ class _Lift(Rewriting):
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
-    def reduction(self, expr: Sum | Product, scope: Scope) -> Recursion[Any]:
+    def reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
         sign, limits = 1, []
         targets = _Targets(expr)
         for position, limit in reversed(list(enumerate(expr.limits))):
@@ -211,7 +194,7 @@ class _Lift(Rewriting):
                 sign, low, high = -sign, high + 1, low - 1
             limits.append((index, low, _unguarded(low, high)))
         body = yield self.visit(expr.function, scope)
-        if isinstance(expr, Product):
+        if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
@@ -242,17 +225,17 @@ class _Lift(Rewriting):
         TensorSymbol: tensor_symbol,
         NamedTensor: tensor_symbol,
         Binder: ours,
-        Sum: reduction,
-        Product: reduction,
+        sympy.Sum: reduction,
+        sympy.Product: reduction,
         ExprWithLimits: refused,
-        IndexedBase: whole,
-        Indexed: entry,
-        KroneckerDelta: delta,
-        conjugate_function: conjugate,
+        sympy.IndexedBase: whole,
+        sympy.Indexed: entry,
+        sympy.KroneckerDelta: delta,
+        sympy.conjugate: conjugate,
     }
 
 
-NATIVE = (Sum, Product, Integral, IndexedBase, Indexed, *MATRIX_CLASSES)
+NATIVE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.IndexedBase, sympy.Indexed, *MATRIX_CLASSES)
 """The classes of SymPy's that only `lift` can read."""
 
 
@@ -290,7 +273,7 @@ def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
 class _Targets:
     """The integer symbols that the indices of a sum or a product become: like them, and captured by nothing."""
 
-    def __init__(self, expr: Sum | Product) -> None:
+    def __init__(self, expr: sympy.Sum | sympy.Product) -> None:
         self.expr = expr
         self.chosen: set[Any] = set()
 
@@ -320,8 +303,8 @@ def _integer(index: Any) -> Any:
     if index.is_integer or not may_be_integer(index):
         return index
     assumptions = {**index._assumptions_orig, "integer": True}
-    if isinstance(index, Dummy):
-        return Dummy(index.name, dummy_index=index.dummy_index, **assumptions)
+    if isinstance(index, sympy.Dummy):
+        return sympy.Dummy(index.name, dummy_index=index.dummy_index, **assumptions)
     return Symbol(index.name, **assumptions)
 
 

@@ -26,28 +26,11 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic import lift_arrays as arrays
 from sympy_tensordiff.symbolic.concatenation import kronecker
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
-from sympy_tensordiff.symbolic.lift_arrays import (
-    ARRAY_RULES,
-    ARRAYS_REFUSED,
-    Factor,
-    Lift,
-    Rule,
-    apply_function,
-    constant,
-    contraction,
-    element,
-    elementwise,
-    explicit,
-    labelled,
-    network,
-    read,
-    renamed,
-    symbol,
-    tabulate_function,
-)
+from sympy_tensordiff.symbolic.lift_arrays import Factor, Lift, Rule, read
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tabulate import same_extent, tabulate
@@ -60,8 +43,8 @@ MATRIX_CLASSES: tuple[Any, ...] = (
     sympy.Determinant,
     sympy.Permanent,
     sympy.DotProduct,
-    *ARRAY_RULES,
-    *ARRAYS_REFUSED,
+    *arrays.ARRAY_RULES,
+    *arrays.ARRAYS_REFUSED,
 )
 """The classes that `lift_matrix` takes; not all of them are expressions to SymPy."""
 
@@ -134,8 +117,8 @@ def _matadd(expr: Any, lift: Lift) -> Any:
     rows, columns = expr.shape
     if columns == 1 or (rows != 1 and 2 * sum(transposes) <= len(transposes)):
         return TensorAdd(*map(lift, expr.args))
-    terms = [labelled(term, lift, itertools.count()) for term in expr.args]
-    return EinsumProduct("ij->ji", TensorAdd(*(contraction(own, axes[::-1]) for own, axes in terms)))
+    terms = [arrays.labelled(term, lift, itertools.count()) for term in expr.args]
+    return EinsumProduct("ij->ji", TensorAdd(*(arrays.contraction(own, axes[::-1]) for own, axes in terms)))
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
@@ -179,13 +162,13 @@ def only_entry(matrix: Any) -> Any:
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
-    factors, (row, column) = labelled(expr.arg, lift, itertools.count())
-    return contraction(renamed(factors, {column: row}), ())
+    factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
+    return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 
 
 def _dot_product(expr: Any, lift: Lift) -> Any:
     vectors = [lift(arg) for arg in expr.args]
-    return contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
+    return arrays.contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
 
 
 # ------------------------------------------------------------------ entries of others at other places
@@ -238,7 +221,10 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
         branches = []
         for r, c, block in blocks:
             branches.append(
-                (read(block, (i - rows[r], j - columns[c])), And(*_before(i, rows, r), *_before(j, columns, c)))
+                (
+                    read(block, (i - rows[r], j - columns[c])),
+                    And(*_before(i, rows, r), *_before(j, columns, c)),
+                )
             )
         return Piecewise(*branches)
 
@@ -255,27 +241,27 @@ def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
 
 
 RULES: dict[Any, Rule] = {
-    **ARRAY_RULES,
-    sympy.Transpose: network,
-    sympy.Adjoint: network,
+    **arrays.ARRAY_RULES,
+    sympy.Transpose: arrays.network,
+    sympy.Adjoint: arrays.network,
     sympy.MatrixSlice: _slice,
     sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
     sympy.DiagMatrix: _diag_matrix,
     KroneckerProduct: lambda expr, lift: kronecker(list(map(lift, expr.args)), read),
     sympy.BlockMatrix: _block_matrix,
-    sympy.MatrixSymbol: symbol,
-    MatrixElement: lambda expr, lift: element(expr.parent, expr.indices, expr, lift),
-    MatrixBase: explicit,
-    sympy.FunctionMatrix: lambda expr, lift: tabulate_function(expr.shape, expr.lamda, lift),
-    sympy.ZeroMatrix: constant(S.Zero),
-    sympy.OneMatrix: constant(S.One),
+    sympy.MatrixSymbol: arrays.symbol,
+    MatrixElement: lambda expr, lift: arrays.element(expr.parent, expr.indices, expr, lift),
+    MatrixBase: arrays.explicit,
+    sympy.FunctionMatrix: lambda expr, lift: arrays.tabulate_function(expr.shape, expr.lamda, lift),
+    sympy.ZeroMatrix: arrays.constant(S.Zero),
+    sympy.OneMatrix: arrays.constant(S.One),
     sympy.Identity: lambda expr, lift: DeltaTensor(expr.rows),
     sympy.MatAdd: _matadd,
-    sympy.HadamardProduct: elementwise(TensorMul),
-    HadamardPower: elementwise(TensorPow),
-    ElementwiseApplyFunction: apply_function,
-    sympy.MatMul: network,
+    sympy.HadamardProduct: arrays.elementwise(TensorMul),
+    HadamardPower: arrays.elementwise(TensorPow),
+    ElementwiseApplyFunction: arrays.apply_function,
+    sympy.MatMul: arrays.network,
     sympy.MatPow: _matpow,
     sympy.Inverse: _inverse,
     sympy.Determinant: _determinant,
@@ -288,7 +274,7 @@ OTHERWISE = "write it entry by entry with td.TensorSymbol, td.IndexedSum and td.
 PERMUTED = "a permuted index is not affine; multiply by the explicit matrix, PermutationMatrix(p).as_explicit()"
 
 REFUSED: dict[Any, str] = {
-    **ARRAYS_REFUSED,
+    **arrays.ARRAYS_REFUSED,
     sympy.Permanent: WHOLE + "pass the permanent as a scalar of its own",
     Factorization: WHOLE + "pass its factors as tensors of their own",
     GenericIdentity: "it has no shape; write Identity(n)",

@@ -6,13 +6,7 @@ from typing import Any
 
 from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
-from sympy_tensordiff.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    IndexExpressionError,
-    ShapeError,
-    UnsupportedError,
-)
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.rows import linear

@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.notation import (
     Outer,
     Row,
     Transposed,
+    count_transposes,
     in_front,
     is_ones,
     product,
@@ -123,7 +124,7 @@ class _Network:
                 (row, column, _chain([self.matrices[row][label], *between, self.matrices[label][column]]))
                 for row, column in (ends, ends[::-1])
             ),
-            key=lambda edge: _transposes(edge[2]),
+            key=lambda edge: count_transposes(edge[2]),
         )
         for end in ends:
             del self.matrices[end][label]
@@ -202,7 +203,7 @@ class _Network:
             return Chain((Row(left), right))
         ends = sorted((first, last), key=component.index)
         paths = [self._path(*ends), self._path(*ends[::-1])]
-        return min((self._along(path, open_ends=False) for path in paths), key=_transposes)
+        return min((self._along(path, open_ends=False) for path in paths), key=count_transposes)
 
     def _ones(self, label: str) -> Any:
         return Constant("ones", (self.extents[label],))
@@ -219,7 +220,7 @@ class _Network:
         if not ring:
             return None
         there, back = self._cyclic_product(ring), self._cyclic_product([ring[0], *ring[:0:-1]])
-        return Call("trace", (min(there, back, key=_transposes),))
+        return Call("trace", (min(there, back, key=count_transposes),))
 
     def _ring(self, component: Sequence[str]) -> list[str]:
         """The labels that are left when ends are taken away until none is there, in their order around."""
@@ -250,7 +251,3 @@ def _chain(factors: list[Any]) -> Any:
     if any(isinstance(factor, Diagonal) for factor in factors):
         factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]
     return factors[0] if len(factors) == 1 else Chain(tuple(factors))
-
-
-def _transposes(notation: Any) -> int:
-    return sum(isinstance(factor, Transposed) for factor in notation.factors) if isinstance(notation, Chain) else 0

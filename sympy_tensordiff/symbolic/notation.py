@@ -233,15 +233,15 @@ def _is_symmetric(terms: Sequence[tuple[bool, Any]]) -> bool:
 
 def _fewer(matrix: Any, moved: Any) -> Any:
     """The transpose of a product: of the whole, or of its factors where that makes fewer of them."""
-    count = _transposes(moved)
-    return moved if count <= _transposes(matrix) else Transposed(matrix)
+    count = count_transposes(moved)
+    return moved if count <= count_transposes(matrix) else Transposed(matrix)
 
 
-def _transposes(notation: Any) -> int:
+def count_transposes(notation: Any) -> int:
     """The transposes that are factors, and factors of factors."""
     if isinstance(notation, Transposed):
-        return 1 + _transposes(notation.matrix)
-    return sum(map(_transposes, notation.factors)) if isinstance(notation, (Product, Chain)) else 0
+        return 1 + count_transposes(notation.matrix)
+    return sum(map(count_transposes, notation.factors)) if isinstance(notation, (Product, Chain)) else 0
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:

@@ -35,16 +35,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     transposed,
 )
-from sympy_tensordiff.symbolic.notation_text import (
-    ADD,
-    ATOM,
-    CONTRACTED,
-    MUL,
-    POW,
-    SCALED,
-    Writer,
-    with_sums,
-)
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer, with_sums
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
@@ -85,11 +76,11 @@ class TraditionalWriter(Writer):
     entry: Callable[..., Any]  # of a tensor and its indices
     relation: Callable[..., str]  # of a sign of Python's
 
-    def meant(self, notation: Any) -> Any:
+    def replacement(self, notation: Any) -> Any:
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
             return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
-        return super().meant(notation)
+        return super().replacement(notation)
 
     def level(self, notation: Any) -> int:
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):

@@ -57,10 +57,10 @@ class Writer:
 
     def write(self, notation: Any) -> Any:
         """The form of a notation."""
-        notation = self.meant(notation)
+        notation = self.replacement(notation)
         return getattr(self, type(notation).__name__.lower())(notation)
 
-    def meant(self, notation: Any) -> Any:
+    def replacement(self, notation: Any) -> Any:
         """What is written for a notation; its product with ones for a tensor that is repeated to the shape of others.
 
         That has one reading on paper.
@@ -76,7 +76,7 @@ class Writer:
 
     def level(self, notation: Any) -> int:
         """How tightly the form of a notation binds."""
-        notation = self.meant(notation)
+        notation = self.replacement(notation)
         if isinstance(notation, Leaf):
             return int(self.level_of_leaf(notation.node))
         if isinstance(notation, Product):
@@ -127,8 +127,8 @@ class TextWriter(Writer):
 
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
-    def meant(self, notation: Any) -> Any:
-        return notation.tensor if isinstance(notation, Broadcast) else super().meant(notation)
+    def replacement(self, notation: Any) -> Any:
+        return notation.tensor if isinstance(notation, Broadcast) else super().replacement(notation)
 
     def constant(self, constant: Constant) -> str:
         name = "DeltaTensor" if constant.name == "identity" else constant.name

@@ -99,7 +99,8 @@ def power(base: Any, exponent: Any) -> Any:
 
 def subtract(left: Any, right: Any) -> Any:
     """``left - right``."""
-    return add(left, _scaled(right, S.NegativeOne))
+    right = operand(right, "operator -")
+    return add(left, multiply(S.NegativeOne, right) if shape_of(right) else -right)
 
 
 def divide(left: Any, right: Any) -> Any:
@@ -116,11 +117,6 @@ def floor_divide(left: Any, right: Any) -> Any:
 def remainder(left: Any, right: Any) -> Any:
     """``left - right*floor(left / right)``, as Python's own ``%``."""
     return subtract(left, multiply(right, floor_divide(left, right)))
-
-
-def _scaled(expr: Any, number: Any) -> Any:
-    checked = operand(expr, "operator -")
-    return multiply(number, checked) if shape_of(checked) else number * checked
 
 
 def matmul(left: Any, right: Any) -> Any:

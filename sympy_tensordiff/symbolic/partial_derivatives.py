@@ -16,6 +16,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.traversal import Rewriting
 
 _FIRST = 2_900_000
 """The index of the first dummy: the same in every process, so that pickled derivatives are equal."""
@@ -41,8 +42,8 @@ class Subs(sympy.Subs):
         if not isinstance(derivative, sympy.Derivative):
             return _at(derivative, rule)
         if plain.variables != sympy.Tuple(*_variables(len(rule))) or not derivative.free_symbols <= set(rule):
-            known = orders_of(derivative)
-            return plain if known is None else _derivative(known, [_at(arg, rule) for arg in derivative.expr.args])
+            known, args = orders_of(derivative), derivative.expr.args
+            return plain if known is None else partial_derivative(*known, [_at(arg, rule) for arg in args])
         return cls._unchecked(derivative, plain.variables, plain.point)
 
     @staticmethod
@@ -96,7 +97,7 @@ class Subs(sympy.Subs):
             slope = arg.diff(s)
             if slope != 0:
                 more = tuple(order + (n == position) for n, order in enumerate(orders))
-                terms.append(slope * _derivative((function, more), self.point))
+                terms.append(slope * partial_derivative(function, more, self.point))
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
@@ -160,29 +161,25 @@ def distinct(expr: Any, *, template: bool = False) -> Any:
     Nodes are told apart by identity, since two that SymPy calls equal may be different ones. Classes of the package
     are left as they are: they are made of such expressions. In a template any value may take the place of a symbol.
     """
-    waiting, inner, doubtful = [expr], {}, set()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, sympy.Basic) and not hasattr(node, "is_tensor_entry") and id(node) not in inner:
-            inner[id(node)] = node
-            if _is_doubtful(node, template):
-                doubtful.add(id(node))
-            waiting += node.args[2:] if isinstance(node, Subs) else node.args
-    return _rebuilt(expr, {}, inner, doubtful) if doubtful else expr
+    return _Distinct(template).run(expr)
 
 
-def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any], doubtful: set[int]) -> Any:
-    if id(node) not in inner:
-        return node
-    if id(node) not in made:
-        args = [_rebuilt(arg, made, inner, doubtful) for arg in node.args]
-        if all(new is old for new, old in zip(args, node.args, strict=True)) and id(node) not in doubtful:
-            made[id(node)] = node
-        elif isinstance(node, sympy.Derivative) and id(node) in doubtful:
-            made[id(node)] = _closed(orders_of(node), args[0].args)
-        else:
-            made[id(node)] = (Subs if type(node) is sympy.Subs else node.func)(*args)
-    return made[id(node)]
+class _Distinct(Rewriting):
+    def __init__(self, template: bool) -> None:
+        super().__init__()
+        self.template = template
+
+    def rebuilt(self, expr: Any, scope: Any) -> Any:
+        if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
+            return expr
+        parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
+        args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
+        is_doubtful = _is_doubtful(expr, self.template)
+        if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
+            return expr
+        if is_doubtful and isinstance(expr, sympy.Derivative):
+            return _closed(orders_of(expr), args[0].args)
+        return (Subs if type(expr) is sympy.Subs else expr.func)(*args)
 
 
 def _is_doubtful(node: Any, template: bool) -> bool:
@@ -212,10 +209,6 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
             return None
         orders[places[0]] += int(times)
     return applied.func, tuple(orders)
-
-
-def _derivative(known: tuple[Any, tuple[int, ...]], args: Sequence[Any]) -> Any:
-    return partial_derivative(*known, args)
 
 
 def _applied(function: Any, args: Sequence[Any]) -> Any:
@@ -279,6 +272,6 @@ def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
             changed[node] = (
                 sympy.Subs(node, *zip(*rule.items(), strict=True))
                 if known is None
-                else _derivative(known, [_at(arg, rule) for arg in node.expr.args])
+                else partial_derivative(*known, [_at(arg, rule) for arg in node.expr.args])
             )
     return expr.xreplace(changed)

@@ -24,6 +24,11 @@ A : Expr
 k : int
     The diagonal, counted from the main one to the right.
 
+Returns
+-------
+Expr
+    A tensor expression of the shape of ``A``.
+
 Raises
 ------
 ShapeError
@@ -258,11 +263,6 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 def tril(A: Expression, k: int = 0) -> Any:
     """The entries at and below a diagonal, 0 above it.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -275,11 +275,6 @@ def tril(A: Expression, k: int = 0) -> Any:
 @documented(_TRIANGLE)
 def triu(A: Expression, k: int = 0) -> Any:
     """The entries at and above a diagonal, 0 below it.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
 
     Examples
     --------

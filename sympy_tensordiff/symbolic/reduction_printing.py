@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,9 @@ from sympy_tensordiff.symbolic.readable import show_index
 class PrintedReduction(Printed):
     """A row of signs with their ranges, the outermost first."""
 
+    _latex_signs: Callable[..., list[str]]
+    _picture: Callable[..., Any]
+
     @classmethod
     def class_key(cls) -> tuple[int, int, str]:
         """Reductions stand last in products, where they need no parentheses."""
@@ -44,17 +48,11 @@ class PrintedReduction(Printed):
         text = str(shown_body(printer, body))
         return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
-    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        raise NotImplementedError
-
     def _pretty(self: Any, printer: Any) -> Any:
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         with positive_first(printer):
             return _LastFactor.of(self._picture(printer, this))
-
-    def _picture(self, printer: Any, this: Any) -> Any:
-        raise NotImplementedError
 
 
 class PrintedSum(PrintedReduction):

@@ -13,11 +13,7 @@ from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.matrix_functions import (
-    TensorLogSumExp,
-    checked_axes,
-    checked_axis,
-)
+from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp, checked_axes, checked_axis
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.rearrangements import ravel
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented

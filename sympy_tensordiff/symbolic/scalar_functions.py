@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr, Function, Lambda, S
@@ -16,11 +16,32 @@ from sympy_tensordiff.symbolic.whole import is_whole
 class EntryFunction(Function):
     """A function of one real number; of a whole tensor, entry by entry."""
 
+    values: ClassVar[dict[Any, Any]]  # where they are plain
+    name_in_latex: str
+
     def __new__(cls, argument: Any, **options: Any) -> Any:
         if is_whole(argument):
             (t,) = placeholders(1)
             return TensorFunction(Lambda((t,), cls(t)), argument)
         return super().__new__(cls, argument, **options)
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """The value where it is plain."""
+        return cls.values.get(argument)
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """The derivative."""
+        if argindex != 1:
+            raise ArgumentIndexError(self, argindex)
+        return self.slope()
+
+    def slope(self) -> Any:
+        """The derivative by the argument."""
+        raise NotImplementedError
+
+    def _eval_is_positive(self) -> bool | None:
+        return True if self.args[0].is_real else None
 
     def _eval_is_extended_real(self) -> bool | None:
         real: bool | None = self.args[0].is_extended_real
@@ -28,6 +49,10 @@ class EntryFunction(Function):
 
     def _eval_evalf(self, precision: int) -> Any:
         return self.rewrite(sympy.exp)._eval_evalf(precision)
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"{self.name_in_latex}{power}{{\left({printer._print(self.args[0])} \right)}}"
 
 
 def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
@@ -59,29 +84,17 @@ class sigmoid(EntryFunction):  # noqa: N801
     (2, 3)
     """
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """The value where it is plain."""
-        return {S.Zero: S.Half, S.Infinity: S.One, S.NegativeInfinity: S.Zero}.get(argument)
+    values: ClassVar = {S.Zero: S.Half, S.Infinity: S.One, S.NegativeInfinity: S.Zero}
+    name_in_latex = r"\sigma"
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """The derivative."""
-        if argindex != 1:
-            raise ArgumentIndexError(self, argindex)
+    def slope(self) -> Any:
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
         return 1 / (1 + sympy.exp(-argument))
 
-    def _eval_is_positive(self) -> bool | None:
-        return True if self.args[0].is_real else None
-
     def _eval_is_finite(self) -> bool | None:
         return True if self.args[0].is_extended_real else None
-
-    def _latex(self, printer: Any, exp: Any = None) -> str:
-        power = "" if exp is None else f"^{{{exp}}}"
-        return rf"\sigma{power}{{\left({printer._print(self.args[0])} \right)}}"
 
 
 class softplus(EntryFunction):  # noqa: N801
@@ -101,23 +114,11 @@ class softplus(EntryFunction):  # noqa: N801
     (2, 3)
     """
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """The value where it is plain."""
-        return {S.Zero: sympy.log(2), S.Infinity: S.Infinity, S.NegativeInfinity: S.Zero}.get(argument)
+    values: ClassVar = {S.Zero: sympy.log(2), S.Infinity: S.Infinity, S.NegativeInfinity: S.Zero}
+    name_in_latex = r"\operatorname{softplus}"
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """The derivative."""
-        if argindex != 1:
-            raise ArgumentIndexError(self, argindex)
+    def slope(self) -> Any:
         return sigmoid(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
         return sympy.log(1 + sympy.exp(argument))
-
-    def _eval_is_positive(self) -> bool | None:
-        return True if self.args[0].is_real else None
-
-    def _latex(self, printer: Any, exp: Any = None) -> str:
-        power = "" if exp is None else f"^{{{exp}}}"
-        return rf"\operatorname{{softplus}}{power}{{\left({printer._print(self.args[0])} \right)}}"

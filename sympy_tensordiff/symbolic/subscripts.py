@@ -107,8 +107,7 @@ def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str
 def unused_labels(used: Iterable[str]) -> list[str]:
     """The labels that are not used, in the order of the alphabet from i on."""
     taken = set(used)
-    start = LETTERS.index("i")
-    return [label for label in LETTERS[start:] + LETTERS[:start] if label not in taken]
+    return [label for label in FROM_I if label not in taken]
 
 
 def axis_labels(shape: Sequence[Any]) -> str:

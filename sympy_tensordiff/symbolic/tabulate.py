@@ -83,16 +83,12 @@ def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, 
 def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
     """The digits of an index in a mixed radix, the most significant first."""
     result, stride = [S.Zero] * len(extents), S.One
-    wide = _wide(extents)
+    wide = [axis for axis, extent in enumerate(extents) if extent != 1]
     for axis in reversed(wide):
         digit = floor(index / stride)
         result[axis] = digit if axis == wide[0] else Mod(digit, extents[axis])
         stride *= extents[axis]
     return result
-
-
-def _wide(extents: Sequence[Expr]) -> list[int]:
-    return [axis for axis, extent in enumerate(extents) if extent != 1]
 
 
 def read(

@@ -5,7 +5,7 @@ import pytest
 
 import sympy_tensordiff as td
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.to_indices import for_readers
+from sympy_tensordiff.symbolic.rewriting import for_readers
 from sympy_tensordiff.symbolic.whole import is_whole
 
 n, m = td.indices("n m")

@@ -114,6 +114,5 @@ def parse_indexed(text: str) -> ParsedExpression:
     root = read(INDEXED, text)
     builder = Builder(root)
     arguments = tuple(builder.names.argument(node) for node in root.of_kind("argument"))
-    (right,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
-    expression = builder.definition(right)
+    expression = builder.definition(root.body)
     return ParsedExpression(builder.names.tensors, expression, arguments)

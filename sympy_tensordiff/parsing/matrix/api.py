@@ -74,8 +74,7 @@ FORMULAS = Language(
 def read_matrix(text: str) -> ParsedExpression:
     """The expression of a formula, with the tensors that its names stand for."""
     root = read(FORMULAS, text)
-    (formula,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
-    nodes = bottom_up(formula)
+    nodes = bottom_up(root.body)
     names = _names(nodes)
     declared = {node.text: node for node in root.of_kind("declaration")}
     check_declared(root.of_kind("declaration"))
