@@ -205,9 +205,13 @@ def _cut_out(array: Any, cut: tuple[slice, ...]) -> Any:
 
 
 def _run(function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]) -> Any:
-    arrays = [value if cut is None else _cut_out(value, cut) for value, cut in zip(given, cuts, strict=True)]
+    arrays = [_read(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
     return results[0] if is_single else results
+
+
+def _read(value: Any, cut: Any) -> Any:
+    return value if cut is None else _cut_out(value, cut)
 
 
 def _joined(shape: tuple[int, ...], places: Sequence[Any], pieces: Sequence[Any]) -> Any:
