@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from sympy import Expr
+from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.reference.duals import (
@@ -23,7 +23,7 @@ from sympy_tensordiff.reference.duals import (
     primal,
 )
 from sympy_tensordiff.reference.inputs import ObjectArray
-from sympy_tensordiff.reference.scalars import Environment
+from sympy_tensordiff.reference.scalars import Compiled, Environment
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -34,10 +34,18 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 
-if TYPE_CHECKING:
-    from sympy_tensordiff.reference.interpreter import Interpreter
 
-Rule: TypeAlias = "Callable[[Interpreter, Any, Environment], ObjectArray]"
+class Interpreter(Protocol):
+    """What is needed of the interpreter."""
+
+    def compile(self, node: Basic) -> Compiled: ...
+
+    def shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]: ...
+
+    def array(self, node: Any, env: Environment) -> ObjectArray: ...
+
+
+Rule: TypeAlias = Callable[[Interpreter, Any, Environment], ObjectArray]
 
 
 def _elementwise(
