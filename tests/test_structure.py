@@ -246,6 +246,9 @@ def test_methods():
     assert solved(arrow).startswith("arrow: 1 rows and columns are full")
     low = matrix_of(square + S(x[i] * w[i], (i, 0, n - 1)) ** 2, ones, ones, args=(x, w))
     assert solved(low).startswith("low rank: a sparse matrix plus one of rank 1 of 30 rows")
+    ridge = S(x[i] ** 2, (i, 0, n - 1)) + S(sympy.exp(S(X[j, i] * x[i], (i, 0, n - 1))), (j, 0, m - 1))
+    inner = matrix_of(ridge, rng.normal(size=(3, 30)), rng.normal(size=30), args=(X, x))
+    assert solved(inner).startswith("low rank: a sparse matrix plus one of rank 3 of 30 rows")
     far = matrix_of(S((x[i] - x[sympy.Mod(7 * i + 3, n)]) ** 2, (i, 0, n - 1)), np.ones(101))
     assert solved(far, shift=1.0).startswith("lu: ")
     for method in ("cg", "minres", "dense", "lu"):

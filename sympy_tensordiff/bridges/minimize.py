@@ -74,13 +74,8 @@ class MinimizeProblem:
         """The Hessian of the loss, a matrix with all entries."""
         self._needs_scalar("hess")
         blocks = self._kernel(hessian)(*self._arrays(x))
-        sizes = list(map(math.prod, self._at(x).shapes))
-        return np.block(
-            [
-                [np.reshape(b, (n, m)) for b, m in zip(row, sizes, strict=True)]
-                for row, n in zip(blocks, sizes, strict=True)
-            ]
-        )
+        rows = zip(blocks, map(math.prod, self._at(x).shapes), strict=True)
+        return np.block([[np.reshape(block, (n, -1)) for block in row] for row, n in rows])
 
     def hessp(self, x: Any, p: Any) -> NDArray[Any]:
         """The Hessian of the loss times a vector, without the Hessian."""

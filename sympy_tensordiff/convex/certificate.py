@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import sympy
 from sympy import Expr
 
@@ -112,23 +114,17 @@ class Certificate:
             return True
         hessian = (-1 if self.concave else 1) * self._hessian_form()
         difference = self.form() - hessian
-        found = 0
-        for point, sizes in self._points(seed):
-            values = self._values(difference, hessian, point, sizes)
-            if values is None:
-                continue
-            error, scale = values
+        measured = ((at, self._values(difference, hessian, at, sizes)) for at, sizes in self._points(seed))
+        found = list(islice(((at, values) for at, values in measured if values is not None), POINTS))
+        for point, (error, scale) in found:
             is_exact = isinstance(error, int | Fraction)
             if abs(float(error)) > (0 if is_exact else TOLERANCE * (1 + abs(float(scale)))):
                 raise CertificateError(f"the terms of {self.function} differ from its Hessian by {error} at {point}")
-            found += 1
-            if found == POINTS:
-                return True
-        if found:
-            return True
-        raise CertificateError(
-            f"no point was drawn at which {self.function} has a value: declare its domain by bounds="
-        )
+        if not found:
+            raise CertificateError(
+                f"no point was drawn at which {self.function} has a value: declare its domain by bounds="
+            )
+        return True
 
     def _hessian_form(self) -> Expr:
         """``v' H v``, out of the product of the Hessian and the direction."""
@@ -171,17 +167,12 @@ class Certificate:
             yield point, sizes
 
     def _array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
-        """Nested lists of rationals of the tensor's domain."""
-        if tensor.symmetric:
-            size = shape[0]
-            base = [[self._number(draw, tensor) for _ in range(size)] for _ in range(size)]
-            if not tensor.positive:
-                return [[base[i][j] + base[j][i] for j in range(size)] for i in range(size)]
-            return [
-                [sum(base[i][k] * base[j][k] for k in range(size)) + int(i == j) for j in range(size)]
-                for i in range(size)
-            ]
-        return _nested(shape, lambda: self._number(draw, tensor))
+        """An array of rationals of the tensor's domain."""
+        drawn = [self._number(draw, tensor) for _ in range(math.prod(shape))]
+        array = np.array(drawn, dtype=object).reshape(shape)
+        if tensor.positive:
+            return array @ array.T + np.eye(shape[0], dtype=object)
+        return array + array.T if tensor.symmetric else array
 
     def _number(self, draw: random.Random, symbol: Any) -> Fraction:
         """A rational number in the range of a symbol."""
@@ -233,10 +224,6 @@ def _products(form: Expr) -> int:
         return 1
     inner = (form.args[0],) if isinstance(form, IndexedSum) else form.args
     return min(math.prod(map(_products, inner)), MOST_PRODUCTS + 1)
-
-
-def _nested(shape: Sequence[int], number: Callable[[], Fraction]) -> Any:
-    return [_nested(shape[1:], number) for _ in range(shape[0])] if shape else number()
 
 
 def _fraction(end: Expr) -> Fraction:

@@ -6,7 +6,8 @@ continuity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
@@ -84,7 +85,7 @@ class Rules:
         require("rule", scalar.func in SMOOTH, "{} has no rule", scalar)
         return self._first([self.composition, self.gram, self.of_one_sum], scalar, way)
 
-    def _first(self, rules: Sequence[Callable[[Expr, int], list[Term]]], scalar: Expr, way: int) -> list[Term]:
+    def _first(self, rules: Iterable[Callable[[Expr, int], list[Term]]], scalar: Expr, way: int) -> list[Term]:
         """The terms of the first rule that gives some, else the reason of the last one that fits the scalar."""
         reason = NoSign("{} has no rule", scalar)
         for rule in rules:
@@ -133,13 +134,7 @@ class Rules:
         >>> bool(td.certify_convex(sympy.Max(x, 1)**2, x)), bool(td.certify_convex(sympy.Max(x, -1)**2, x))
         (True, False)
         """
-        reason = NoSign("{} has no rule", scalar)
-        for cut in self._cuts(scalar):
-            try:
-                return self._composition(scalar, way, cut)
-            except NoSign as failure:
-                reason = failure
-        raise reason
+        return self._first((partial(self._composition, cut=cut) for cut in self._cuts(scalar)), scalar, way)
 
     def _cuts(self, scalar: Expr) -> Iterator[Cut]:
         """Ways to cut a scalar: at the arguments of the outermost function, at affine parts, at their terms."""

@@ -286,34 +286,22 @@ def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
 
     The loops inside follow where the projection is rational, so that integers need not take the ends of the range.
     """
-    system, loops = _without_congruences(rows, loops)
     connected, before = {target}, set[str]()
     while connected != before:
         before = set(connected)
-        for row in system:
+        for row in rows:
             if row.form.atoms() & connected:
                 connected |= row.form.atoms() & loops
-    chosen = [row for row in system if row.form.atoms() & connected]
+    chosen = [row for row in rows if row.form.atoms() & connected]
     inner = sorted(connected - {target})
     try:
         inner = list(order(chosen, inner, facts)) if inner else []
         nest = bounds(chosen, [target, *inner], facts)[0]
-    except ValueError:  # no bounds express it, or no elimination of a congruence: the caller takes the whole or refuses
+    except ValueError:  # no bounds express it: the caller takes the whole or refuses
         return ()
     hidden = frozenset().union(*(row.form.hidden() for row in chosen))
     is_exact = all(abs(row.form.coefficient(v)) <= 1 and v not in hidden for row in chosen for v in inner)
     return nest[:1] if is_exact else nest
-
-
-def _without_congruences(rows: Sequence[Row], loops: set[str]) -> tuple[list[Row], set[str]]:
-    """Rows with ``form == modulus*t`` for a loop over ``t`` in place of congruences, which bounds do not take."""
-    system, more = [], set[str]()
-    for number, row in enumerate(rows):
-        if row.kind == "mod":
-            more.add(multiple := f"multiple.{number}")
-            row = Row("eq", row.form - Affine({multiple: row.modulus}))
-        system.append(row)
-    return system, loops | more
 
 
 def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:

@@ -231,10 +231,7 @@ def _points(
 def exact(value: Any) -> Any:
     """Integers as fractions, in arrays too, so that a division by them stays exact."""
     if isinstance(value, np.ndarray):
-        result = np.empty(value.shape, dtype=object)
-        for position in np.ndindex(value.shape):
-            result[position] = exact(value[position])
-        return result
+        return np.asarray(np.frompyfunc(exact, 1, 1)(value), dtype=object)
     return Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -36,11 +36,13 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 
 
 class Interpreter(Protocol):
-    """What the rules need of the interpreter, which takes them up."""
+    """What is needed of the interpreter."""
 
-    def array(self, node: Expr, env: Environment) -> ObjectArray: ...
     def compile(self, node: Basic) -> Compiled: ...
+
     def shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]: ...
+
+    def array(self, node: Any, env: Environment) -> ObjectArray: ...
 
 
 Rule: TypeAlias = Callable[[Interpreter, Any, Environment], ObjectArray]
@@ -105,9 +107,11 @@ def _entrywise(function: Callable[..., Number]) -> Rule:
     return lambda interpreter, node, env: _elementwise(interpreter, lambda numbers: function(*numbers), node.args, env)
 
 
-def _of_matrix(function: Callable[[ObjectArray], ObjectArray]) -> Rule:
-    """The rule of a function of a matrix, of each in the last two axes."""
-    return lambda interpreter, node, env: _of_each(function, interpreter.array(node.args[0], env))
+def _of_matrix(function: Callable[..., ObjectArray]) -> Rule:
+    """The rule of a function of a matrix, of each in the last two axes; arguments before the matrix come after it."""
+    return lambda interpreter, node, env: _of_each(
+        lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)
+    )
 
 
 def _of_each(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
@@ -122,10 +126,6 @@ def _function(interpreter: Interpreter, node: TensorFunction, env: Environment) 
     entry = interpreter.compile(template.expr)
     parameters = template.variables
     return _elementwise(interpreter, lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
-
-
-def _cofactor(interpreter: Interpreter, node: TensorCofactor, env: Environment) -> ObjectArray:
-    return _of_each(partial(cofactors, int(node.args[0])), interpreter.array(node.args[1], env))
 
 
 def _log_sum_exp(interpreter: Interpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
@@ -216,6 +216,6 @@ RULES: dict[type, Rule] = {
     TensorInverse: _of_matrix(inverse),
     TensorDeterminant: _of_matrix(lambda matrix: cofactors(0, matrix)),
     TensorAdjugate: _of_matrix(lambda matrix: cofactors(1, matrix).T),
-    TensorCofactor: _cofactor,
+    TensorCofactor: _of_matrix(lambda matrix, order: cofactors(int(order), matrix)),
     TensorLogSumExp: _log_sum_exp,
 }

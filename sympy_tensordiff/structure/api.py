@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.compilation import noticed
+from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
@@ -57,6 +58,7 @@ class StructuredDerivative:
         self._patterns: dict[Any, Pattern] = {}
         outputs = self._functions if len(self._functions) > 1 else self._functions[0]
         self._checker = ArgumentChecker(lambdify(self.args, outputs, "numba", **self._options).program)
+        self._sizes = size_checker(self.args, self._functions)
         read = set().union(*(expr.atoms(TensorSymbol) for expr in self._index_parts()))
         self._data = [a for a in self.args if a in read and a.dtype is int]
 
@@ -196,14 +198,12 @@ class StructuredDerivative:
     def _prepared(self, arrays: Sequence[Any]) -> Call:
         """The checked arguments, and the values of sizes and of tensors of integers."""
         prepared = self._checker.prepare(arrays)
-        sizes = self._checker.known_sizes()
+        sizes = self._sizes.sizes(prepared.values)  # by the names of symbols, which identifiers need not be
         symbols = set().union(*(a.free_symbols for a in (*self.args, *self._functions, *self._index_parts())))
         known: dict[Any, Any] = {s: sizes[str(s)] for s in symbols if str(s) in sizes}
         for argument, value in zip(self.args, arrays, strict=True):
             if isinstance(argument, TensorSymbol) and argument.dtype is int:
                 known[argument] = np.asarray(value)
-            elif not isinstance(argument, TensorSymbol) and argument.is_integer:
-                known[argument] = int(value)
         return prepared.values, known
 
 

@@ -111,14 +111,10 @@ def random_values(
                 f"{tensor} has {math.prod(shape):,} entries, and random values are drawn for at most {MOST:,}; take "
                 "smaller sizes"
             )
-        if tensor.dtype is int:
-            draws = [generator.randint(*ranges[tensor.name]) for _ in np.ndindex(shape)]
-            values[tensor] = np.array(draws, dtype=np.int64).reshape(shape)
-            continue
-        array = np.empty(shape, dtype=object if kind == "rational" else np.float64)
-        for position in np.ndindex(shape):
-            array[position] = number()
-        values[tensor] = _as_declared(tensor, array)
+        is_data = tensor.dtype is int
+        drawn = [generator.randint(*ranges[tensor.name]) if is_data else number() for _ in range(math.prod(shape))]
+        dtype = np.int64 if is_data else object if kind == "rational" else np.float64
+        values[tensor] = _as_declared(tensor, np.array(drawn, dtype).reshape(shape))
     integers = size_symbols(*expressions)
     for symbol in symbols_of(*expressions):
         if symbol in values:
