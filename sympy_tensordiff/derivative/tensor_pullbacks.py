@@ -170,50 +170,23 @@ def _elementwise(
 ) -> Iterator[Contribution]:
     """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
     own = tuple(range(len(node.shape)))
-    outer = axes_of(prefix)
-    product = plain_product if certain else contraction
-    diagonal = _on_diagonal(graph, cotangent, prefix) if prefix else (cotangent, (), own, {})
+    axes = (*axes_of(prefix), *own)
     for position, arg in enumerate(node.args):
         if not is_active(arg):
             continue
-        if diagonal is None:
+        labels = axes if arg.shape else axes[:prefix]
+        if prefix:
             slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
-            labels = (*outer, *own) if arg.shape else outer
-            extents = dict(zip((*outer, *own), cotangent.shape, strict=True))
-            yield arg, product(graph, (cotangent, (*outer, *own)), [(slope, own)], labels, extents)
-        else:
-            inner, first, last, extents = diagonal
+            extents = dict(zip(axes, cotangent.shape, strict=True))
+            product = plain_product if certain else contraction
+            yield arg, product(graph, (cotangent, axes), [(slope, own)], labels, extents)
+            continue
 
-            def rule(part: Node, position: int = position) -> Node:
-                return pull(graph, node, part, position)
+        def rule(part: Node, position: int = position) -> Node:
+            return pull(graph, node, part, position)
 
-            pulled = applied(graph, inner, rule, certain=certain or node.total)
-            pulled = graph.broadcast(pulled, node.shape)
-            if arg.shape and not prefix:
-                yield arg, pulled
-                continue
-            yield arg, graph.ein(1, [(pulled, last)], (*first, *last) if arg.shape else first, extents)
-
-
-Diagonal = tuple[Node, tuple[Label, ...], tuple[Label, ...], dict[Label, Affine]]
-
-
-def _on_diagonal(graph: Graph, cotangent: Node, prefix: int) -> Diagonal | None:
-    """A cotangent ``C[P, s]`` as an embedding of a tensor over s alone, and its labels; None where it is none.
-
-    The Jacobian of a chain of element-wise functions so stays a diagonal until something contracts it,
-    and a derivative meets the choices around it.
-    """
-    if not is_view(cotangent):
-        return None
-    coefficient, inputs, output, extents = cotangent.data
-    first, last = output[:prefix], output[prefix:]
-    labels = inputs[0] if inputs else ()
-    if len(set(last)) != len(last) or not set(labels).issubset(last):
-        return None
-    sizes: dict[Label, Affine] = dict(enumerate(extents))
-    operands: list[Operand] = list(zip(cotangent.args, inputs, strict=True))
-    return graph.ein(coefficient, operands, last, sizes), first, last, sizes
+        pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
+        yield arg, pulled if arg.shape else graph.ein(1, [(pulled, own)], ())
 
 
 def contraction(
