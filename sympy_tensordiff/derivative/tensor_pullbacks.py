@@ -24,8 +24,6 @@ Contribution = tuple[Node, Node]
 
 Active = Callable[[Node], bool]
 
-Product = Callable[[Graph, Operand, Sequence[Operand], Labels, dict[Label, Affine]], Node]
-
 DIRECT = 3
 """Products of more operands are split in halves: the products that leave out one operand share the others."""
 
@@ -77,8 +75,7 @@ def _contraction(
             yield node.args[0], graph.ein(coefficient, [given], labels, dict(enumerate(extents)))
         return
     operands = list(zip(node.args, inputs, strict=True))
-    product = plain_product if certain else contraction
-    yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, product)
+    yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, certain)
 
 
 def _leave_one_out(
@@ -88,7 +85,7 @@ def _leave_one_out(
     outer: tuple[Label, ...],
     extents: dict[Label, Affine],
     is_active: Active,
-    product: Product,
+    certain: bool,
 ) -> Iterator[Contribution]:
     """The product of ``known`` and all operands but one, for each of them, with linear growth in all."""
     if not any(is_active(node) for node, _ in operands):
@@ -97,7 +94,7 @@ def _leave_one_out(
         for n, (node, labels) in enumerate(operands):
             if is_active(node):
                 others = [*operands[:n], *operands[n + 1 :]]
-                yield node, product(graph, known, others, (*outer, *labels), extents)
+                yield node, contraction(graph, known, others, (*outer, *labels), extents, certain=certain)
         return
     middle = len(operands) // 2
     for half, rest in ((operands[:middle], operands[middle:]), (operands[middle:], operands[:middle])):
@@ -106,15 +103,8 @@ def _leave_one_out(
         shared = [label for label in _labels(rest) if label in around]
         factor = (graph.ein(1, rest, shared), shared)
         kept = (*outer, *(label for label in _labels([known, factor]) if label in inside))
-        part = (product(graph, known, [factor], kept, extents), kept)
-        yield from _leave_one_out(graph, part, half, outer, extents, is_active, product)
-
-
-def plain_product(
-    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
-) -> Node:
-    """The product of a cotangent and factors of a node that the function evaluates under no condition."""
-    return graph.ein(1, [cotangent, *factors], output, extents)
+        part = (contraction(graph, known, [factor], kept, extents, certain=certain), kept)
+        yield from _leave_one_out(graph, part, half, outer, extents, is_active, certain)
 
 
 def _labels(operands: Sequence[Operand]) -> list[Label]:
@@ -178,8 +168,7 @@ def _elementwise(
         if prefix:
             slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
             extents = dict(zip(axes, cotangent.shape, strict=True))
-            product = plain_product if certain else contraction
-            yield arg, product(graph, (cotangent, axes), [(slope, own)], labels, extents)
+            yield arg, contraction(graph, (cotangent, axes), [(slope, own)], labels, extents, certain=certain)
             continue
 
         def rule(part: Node, position: int = position) -> Node:
@@ -190,7 +179,13 @@ def _elementwise(
 
 
 def contraction(
-    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
+    graph: Graph,
+    cotangent: Operand,
+    factors: Sequence[Operand],
+    output: Labels,
+    extents: dict[Label, Affine],
+    *,
+    certain: bool = False,
 ) -> Node:
     """The annihilating product of a cotangent of whole tensors and factors, with the labels of ``output``.
 
@@ -203,8 +198,10 @@ def contraction(
     output : sequence of labels
     extents : mapping
         The extents of the labels of the output.
+    certain : bool
+        Whether the function evaluates the node under no condition: then the factors are numbers.
     """
-    if all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
+    if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)
     chosen = _in_choice(graph, cotangent, factors)
     if chosen is not None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.gathering import Label, Operand
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.simplify.products import Product, Uses, build, product_of, rewritten, weight
 
@@ -215,14 +215,8 @@ class _Sum:
 
 def _above(top: Node, leaves: set[Node]) -> list[Node]:
     """The nodes from ``top`` down to the leaves, without these."""
-    seen = {top} - leaves
-    stack = list(seen)
-    while stack:
-        for arg in stack.pop().args:
-            if arg not in seen and arg not in leaves:
-                seen.add(arg)
-                stack.append(arg)
-    return list(seen)
+    found = breadth_first(top, lambda node: () if node in leaves else node.args)
+    return [node for node in found if node not in leaves]
 
 
 # ---------------------------------------------------------------- terms
