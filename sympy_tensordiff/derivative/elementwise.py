@@ -158,8 +158,8 @@ class Differentiation:
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
         """The same in index notation, with the cotangent of an entry as a node over the variables of the entry."""
-        axes, shape, body = self.entry()
-        sweep = self.entrywise_sweep(leaves, axes, ranges(axes, shape), body, cotangent(axes))
+        axes, rows, body = self.entry()
+        sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
 
     def entrywise_sweep(
@@ -181,7 +181,8 @@ class Differentiation:
         if self.is_whole:
             found = TensorPushforward(self.graph, tangents, self.sizes()).tangent(self.root)
             return self.graph.broadcast(found, self.root.shape)
-        axes, shape, body = self.entry()
+        axes, _, body = self.entry()
+        shape = self.root.shape
         node = Pushforward(self.graph, tangents, self.sizes(), self.graph.symmetric).tangent(body)
         return self.graph.comprehension(axes, shape, node) if shape else node
 
@@ -217,17 +218,16 @@ class Differentiation:
         exchanged = graph.substitute(body, {p: Affine.variable(q), q: Affine.variable(p)})
         return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
-    def entry(self) -> tuple[list[int], tuple[Affine, ...], Node]:
-        """The expression entry by entry: its axes, its shape and the entry there; no axes for a scalar."""
+    def entry(self) -> tuple[Sequence[int], Rows, Node]:
+        """The expression entry by entry: its axes, their ranges and the entry there; no axes for a scalar."""
         graph, root = self.graph, self.root
         if root.op == "comprehension":
-            bound, _, body = graph.open(root)
-            return list(bound), root.data, body
+            return graph.open(root)
         if root.op == "tensor":
             extents = root.data[1]
             axes = [graph.fresh(name) for name in self.axes(len(extents))]
-            return axes, extents, graph.read(root, [Affine.variable(v) for v in axes])
-        return [], (), root
+            return axes, ranges(axes, extents), graph.read(root, [Affine.variable(v) for v in axes])
+        return (), (), root
 
     def jacobian(self, leaf: Node) -> Node:
         """Axes of the value first, axes of the variable last."""
@@ -249,7 +249,8 @@ class Differentiation:
     def entrywise_jacobian(self, leaf: Node) -> Node:
         """The derivative of an entry, as a tensor over the axes of both."""
         graph = self.graph
-        value_axes, shape, body = self.entry()
+        value_axes, _, body = self.entry()
+        shape = self.root.shape
         extents = self.extents(leaf)
         axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
         sweep = self.entrywise_sweep([leaf], (), (), body, graph.one)
@@ -269,7 +270,8 @@ class Differentiation:
         facts = shape_rows(index, self.extents(leaf))
         if self.is_whole:
             return self.by_entry(leaf, index), facts
-        axes, shape, body = self.entry()
+        axes, _, body = self.entry()
+        shape = self.root.shape
         sweep = self.entrywise_sweep([leaf], (), (), body, self.graph.one)
         node = self.cotangent_at(sweep, leaf, index)
         return self.graph.comprehension(axes, shape, node) if shape else node, facts

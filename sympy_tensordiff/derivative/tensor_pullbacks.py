@@ -24,8 +24,6 @@ Contribution = tuple[Node, Node]
 
 Active = Callable[[Node], bool]
 
-Product = Callable[[Graph, Operand, Sequence[Operand], Labels, dict[Label, Affine]], Node]
-
 DIRECT = 3
 """Products of more operands are split in halves: the products that leave out one operand share the others."""
 
@@ -77,8 +75,7 @@ def _contraction(
             yield node.args[0], graph.ein(coefficient, [given], labels, dict(enumerate(extents)))
         return
     operands = list(zip(node.args, inputs, strict=True))
-    product = plain_product if certain else contraction
-    yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, product)
+    yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, certain)
 
 
 def _leave_one_out(
@@ -88,7 +85,7 @@ def _leave_one_out(
     outer: tuple[Label, ...],
     extents: dict[Label, Affine],
     is_active: Active,
-    product: Product,
+    certain: bool,
 ) -> Iterator[Contribution]:
     """The product of ``known`` and all operands but one, for each of them, with linear growth in all."""
     if not any(is_active(node) for node, _ in operands):
@@ -97,7 +94,7 @@ def _leave_one_out(
         for n, (node, labels) in enumerate(operands):
             if is_active(node):
                 others = [*operands[:n], *operands[n + 1 :]]
-                yield node, product(graph, known, others, (*outer, *labels), extents)
+                yield node, contraction(graph, known, others, (*outer, *labels), extents, certain=certain)
         return
     middle = len(operands) // 2
     for half, rest in ((operands[:middle], operands[middle:]), (operands[middle:], operands[:middle])):
@@ -106,15 +103,8 @@ def _leave_one_out(
         shared = [label for label in _labels(rest) if label in around]
         factor = (graph.ein(1, rest, shared), shared)
         kept = (*outer, *(label for label in _labels([known, factor]) if label in inside))
-        part = (product(graph, known, [factor], kept, extents), kept)
-        yield from _leave_one_out(graph, part, half, outer, extents, is_active, product)
-
-
-def plain_product(
-    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
-) -> Node:
-    """The product of a cotangent and factors of a node that the function evaluates under no condition."""
-    return graph.ein(1, [cotangent, *factors], output, extents)
+        part = (contraction(graph, known, [factor], kept, extents, certain=certain), kept)
+        yield from _leave_one_out(graph, part, half, outer, extents, is_active, certain)
 
 
 def _labels(operands: Sequence[Operand]) -> list[Label]:
@@ -170,54 +160,32 @@ def _elementwise(
 ) -> Iterator[Contribution]:
     """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
     own = tuple(range(len(node.shape)))
-    outer = axes_of(prefix)
-    product = plain_product if certain else contraction
-    diagonal = _on_diagonal(graph, cotangent, prefix) if prefix else (cotangent, (), own, {})
+    axes = (*axes_of(prefix), *own)
     for position, arg in enumerate(node.args):
         if not is_active(arg):
             continue
-        if diagonal is None:
+        labels = axes if arg.shape else axes[:prefix]
+        if prefix:
             slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
-            labels = (*outer, *own) if arg.shape else outer
-            extents = dict(zip((*outer, *own), cotangent.shape, strict=True))
-            yield arg, product(graph, (cotangent, (*outer, *own)), [(slope, own)], labels, extents)
-        else:
-            inner, first, last, extents = diagonal
+            extents = dict(zip(axes, cotangent.shape, strict=True))
+            yield arg, contraction(graph, (cotangent, axes), [(slope, own)], labels, extents, certain=certain)
+            continue
 
-            def rule(part: Node, position: int = position) -> Node:
-                return pull(graph, node, part, position)
+        def rule(part: Node, position: int = position) -> Node:
+            return pull(graph, node, part, position)
 
-            pulled = applied(graph, inner, rule, certain=certain or node.total)
-            pulled = graph.broadcast(pulled, node.shape)
-            if arg.shape and not prefix:
-                yield arg, pulled
-                continue
-            yield arg, graph.ein(1, [(pulled, last)], (*first, *last) if arg.shape else first, extents)
-
-
-Diagonal = tuple[Node, tuple[Label, ...], tuple[Label, ...], dict[Label, Affine]]
-
-
-def _on_diagonal(graph: Graph, cotangent: Node, prefix: int) -> Diagonal | None:
-    """A cotangent ``C[P, s]`` as an embedding of a tensor over s alone, and its labels; None where it is none.
-
-    The Jacobian of a chain of element-wise functions so stays a diagonal until something contracts it,
-    and a derivative meets the choices around it.
-    """
-    if not is_view(cotangent):
-        return None
-    coefficient, inputs, output, extents = cotangent.data
-    first, last = output[:prefix], output[prefix:]
-    labels = inputs[0] if inputs else ()
-    if len(set(last)) != len(last) or not set(labels).issubset(last):
-        return None
-    sizes: dict[Label, Affine] = dict(enumerate(extents))
-    operands: list[Operand] = list(zip(cotangent.args, inputs, strict=True))
-    return graph.ein(coefficient, operands, last, sizes), first, last, sizes
+        pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
+        yield arg, pulled if arg.shape else graph.ein(1, [(pulled, own)], ())
 
 
 def contraction(
-    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
+    graph: Graph,
+    cotangent: Operand,
+    factors: Sequence[Operand],
+    output: Labels,
+    extents: dict[Label, Affine],
+    *,
+    certain: bool = False,
 ) -> Node:
     """The annihilating product of a cotangent of whole tensors and factors, with the labels of ``output``.
 
@@ -230,8 +198,10 @@ def contraction(
     output : sequence of labels
     extents : mapping
         The extents of the labels of the output.
+    certain : bool
+        Whether the function evaluates the node under no condition: then the factors are numbers.
     """
-    if all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
+    if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)
     chosen = _in_choice(graph, cotangent, factors)
     if chosen is not None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.gathering import Label, Operand
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.simplify.products import Product, Uses, build, product_of, rewritten, weight
 
@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
-INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
+INDEXED = BINDERS | {"tensor", "guard", "read", "index", "inv", "cof", "lse"}
 
 
 class Keys:
@@ -48,16 +48,6 @@ class Keys:
             key = _digest(node.op, self._indexed(node), *(digest for digest, _ in args))
             return key, tuple(_digest(key, str(axis)) for axis in range(len(node.shape)))
         data = getattr(node.data, "__name__", repr(node.data))
-        if node.op in ("inv", "cof", "lse"):
-            (key, axes), key_of = args[0], _digest(node.op, data, args[0][0])
-            if node.op == "lse":
-                reduced = sorted(axis for n, axis in enumerate(axes) if n in node.data)
-                rest = [axis for n, axis in enumerate(axes) if n not in node.data]
-                return _digest(node.op, key, *reduced), tuple(_digest(node.op, axis) for axis in rest)
-            batch, own = axes[:-2], axes[-2:]
-            own = own[::-1] if node.op == "inv" else own * node.data
-            ends = tuple(_digest(node.op, str(n // 2), axis) for n, axis in enumerate(own))
-            return key_of, (*(_digest(node.op, axis) for axis in batch), *ends)
         order = sorted if node.op in COMMUTATIVE else list
         read = [[axes[n] for _, axes in args if axes] for n in range(len(node.shape))]
         colours = tuple(_digest(node.op, data, *order(axes)) for axes in read)
@@ -225,14 +215,8 @@ class _Sum:
 
 def _above(top: Node, leaves: set[Node]) -> list[Node]:
     """The nodes from ``top`` down to the leaves, without these."""
-    seen = {top} - leaves
-    stack = list(seen)
-    while stack:
-        for arg in stack.pop().args:
-            if arg not in seen and arg not in leaves:
-                seen.add(arg)
-                stack.append(arg)
-    return list(seen)
+    found = breadth_first(top, lambda node: () if node in leaves else node.args)
+    return [node for node in found if node not in leaves]
 
 
 # ---------------------------------------------------------------- terms

@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import islice
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
 import sympy
 
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -194,13 +195,8 @@ def _content(numbers: Sequence[Number]) -> int | Fraction:
 
 def _sketch(node: Node) -> list[Node]:
     """The nodes below a small node; nothing below a large one."""
-    seen, stack = {node}, [node]
-    while stack and len(seen) <= SKETCH:
-        for arg in stack.pop().args:
-            if arg not in seen:
-                seen.add(arg)
-                stack.append(arg)
-    return list(seen) if len(seen) <= SKETCH else []
+    found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
+    return found if len(found) <= SKETCH else []
 
 
 def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
