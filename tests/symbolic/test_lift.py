@@ -5,7 +5,7 @@ import itertools
 import pytest
 import sympy
 from every import every
-from native_values import native_value
+from native_values import entries_of, native_value
 from sympy import (
     Dummy,
     Idx,
@@ -98,7 +98,7 @@ def test_values(expr):
         values = {tensor: arrays[tensor.name] for tensor in lifted.atoms(td.TensorSymbol)}
         extents = {s: v for s, v in env.items() if s != t and s in lifted.free_symbols}
         try:
-            expected = native_value(native_parts(expr), arrays, env)
+            expected = native_value(native_parts(expr), entries_of(arrays), env)
         except IndexError:  # the sizes do not fit the expression
             continue
         values |= {t: env[t]} if t in lifted.free_symbols else {}
