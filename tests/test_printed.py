@@ -158,7 +158,7 @@ def test_formulas_can_be_typeset() -> None:
     parser = pytest.importorskip("matplotlib.mathtext").MathTextParser("path")
     for entry in entries("Whole tensors: products of matrices where they are, else index notation"):
         formula = sympy.latex(entry.value)
-        if r"\begin{" not in formula:
+        if sympy.latex in entry.forms and r"\begin{" not in formula:
             assert parser.parse(f"${formula}$").width > 0, entry.source
 
 
