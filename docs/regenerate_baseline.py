@@ -16,7 +16,7 @@ import sympy
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "baseline.md"
-sys.path.insert(0, str(ROOT / "tests" / "derivative"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "derivative")]
 
 from baseline import Task, tasks  # noqa: E402
 from baseline_truth import Answer, Answers, answers  # noqa: E402

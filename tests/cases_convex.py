@@ -5,6 +5,8 @@ The domain is the tuple of what is positive, or the keywords of `certify_convex`
 
 from __future__ import annotations
 
+from typing import Any
+
 import sympy
 from sympy import Max, Min, Piecewise, Rational
 
@@ -239,3 +241,9 @@ NOT_CONVEX = {
     "inverse of a definite matrix, any weight": (td.trace(A @ td.inv(S)), S, ()),
     "form of a symmetric matrix": (td.trace(W.T @ T @ W), W, ()),
 }
+
+
+def certified(function: Any, variables: Any, domain: Any, **options: Any) -> Any:
+    """The certificate of a row."""
+    declared = domain if isinstance(domain, dict) else {"positive": domain}
+    return td.certify_convex(function, variables, **declared, **options)

@@ -21,6 +21,7 @@ collect_ignore = ["typed_usage.py"]  # type checkers read it
 def pytest_addoption(parser: pytest.Parser) -> None:
     help = "also what takes long: all cases in full, the machine code of all CUDA kernels of the benchmarks"
     parser.addoption("--thorough", action="store_true", help=help)
+    parser.addoption("--update", action="store_true", help="write tests/printed.txt anew, where test_printed.py runs")
 
 
 def pytest_configure(config: pytest.Config) -> None:

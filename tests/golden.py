@@ -5,9 +5,10 @@
 
 For every case of the tables, every result that the documentation names and every random function with the seeds
 0 to ``--fuzz``, the record has the function, its pullbacks or derivatives, their LaTeX, how often the loops of the
-kernel run, and the kernel's text in three backends. One file a case: ``--check`` derives everything anew, and shows
-what differs as unified differences, most similar texts first, with counts of each part. The exit code is 1 where
-something differs.
+kernel run, and the text of `td.generate_code` in all backends; of the table of convex functions it has the
+certificates. One file a case: ``--check`` derives everything anew, and shows what differs as unified differences, most
+similar texts first, with counts of each part. The exit code is 1 where something differs, where a case has no record,
+and where a record has no case.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import quote, unquote
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import cases
+import cases_convex
 import cases_einsum
 import sympy
 import test_docs
+import test_total_reads
 from fuzz import function_checks
 from fuzz.count import count
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.run.compile import print_source
 from sympy_tensordiff.testing import call_arguments, random_values
 from sympy_tensordiff.testing.values import shape_of
 
-BACKENDS = ("numpy", "numba", "cuda")
+BACKENDS = ("numpy", "numba", "cuda", "c")
 SECONDS = 120
 """A case that takes longer is recorded as such."""
 Record = dict[str, str]
@@ -64,12 +67,8 @@ def kernels(results: tuple[Any, ...], sizes: dict[Any, int] | None) -> Record:
         arguments, _ = call_arguments(results, random_values(results, sizes))
         record["counts"] = attempted(lambda: counted(arguments, results, sizes))
     for backend in BACKENDS:
-        record[backend] = attempted(lambda backend=backend: source(arguments, results, backend))
+        record[backend] = attempted(lambda backend=backend: td.generate_code(arguments, results, backend))
     return record
-
-
-def source(arguments: Any, results: tuple[Any, ...], backend: str) -> str:
-    return print_source(build_program(arguments, results, library=backend != "cuda"), backend)
 
 
 def counted(arguments: Any, results: tuple[Any, ...], sizes: dict[Any, int]) -> str:
@@ -105,6 +104,20 @@ def of_einsum(table: str, key: str) -> Record:
     return printed(tuple(results)) | kernels(tuple(results), {})
 
 
+def of_read(name: str) -> Record:
+    row = test_total_reads.ROWS[name]
+    found = test_total_reads.results_of(row)
+    results = (row.function, *(result for result, _ in found.values()))
+    has_data = any(isinstance(key, td.TensorSymbol) for key in row.settings[0])  # counts are of sizes alone
+    return printed(results) | kernels(results, None if has_data else dict(row.settings[0]))
+
+
+def of_convex(table: str, name: str) -> Record:
+    function, variables, domain = getattr(cases_convex, table)[name]
+    found = cases_convex.certified(function, variables, domain)
+    return {"text": str(function), "certificate": repr(found), "latex": "\n".join(found.latex_lines())}
+
+
 def of_random(kind: str, seed: str) -> Record:
     made = GENERATORS[kind](int(seed))
     return pullbacks(made.function, tuple(made.variables), dict(made.draws[0]) if made.draws else dict(made.sizes))
@@ -131,6 +144,8 @@ GENERATORS = {kind: function_checks.GENERATORS[own] for kind, own in KINDS.items
 RECORDERS: dict[str, Callable[..., Record]] = {
     "case": of_case,
     "einsum": of_einsum,
+    "read": of_read,
+    "convex": of_convex,
     "page": of_page,
     "random": of_random,
 }
@@ -141,6 +156,9 @@ def keys(fuzz: int) -> Iterator[str]:
     yield from (f"case/{name}" for name in cases.names())
     for table in ("PEERS", "THESIS", "FIGURES"):
         yield from (f"einsum/{table}/{key}" for key in getattr(cases_einsum, table))
+    yield from (f"read/{name}" for name in test_total_reads.ROWS)
+    for table in ("CONVEX", "NOT_CONVEX"):
+        yield from (f"convex/{table}/{name}" for name in getattr(cases_convex, table))
     yield from (f"page/{page.name}" for page in test_docs.PAGES if page.name not in test_docs.NEEDED)
     for seed in range(fuzz):
         yield f"random/{tuple(GENERATORS)[seed % len(GENERATORS)]}/{seed}"
@@ -175,7 +193,19 @@ def record(key: str) -> Record:
 
 
 def path_of(folder: Path, key: str) -> Path:
-    return folder / (re.sub(r"[^\w./+,-]", lambda found: f"%{ord(found[0]):x}", key) + ".json")
+    return folder / f"{quote(key, safe='/+,')}.json"
+
+
+def without_case(options: argparse.Namespace) -> list[str]:
+    """The records that this check would compare with a case, if there were one."""
+    folder: Path = options.check
+    stored = {unquote(str(path.relative_to(folder).with_suffix(""))) for path in folder.rglob("*.json")}
+
+    def is_asked(key: str) -> bool:
+        kind, *_, last = key.split("/")
+        return bool(re.search(options.only, key)) and (kind != "random" or int(last) < options.fuzz)
+
+    return sorted(filter(is_asked, stored - set(keys(options.fuzz))))
 
 
 def differences(key: str, before: Record, after: Record) -> list[tuple[str, list[str]]]:
@@ -199,25 +229,31 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", type=int, default=20, help="how many differences are shown in full")
     options = parser.parse_args()
+    folder: Path = options.write or options.check
     chosen = [key for key in keys(options.fuzz) if re.search(options.only, key)]
+    if not chosen or not (options.write or folder.is_dir()):
+        print("no case has such a name" if not chosen else f"there is no record: {folder} is no folder")
+        return 1
+    missing = [] if options.write else [f"{key}: a record without a case" for key in without_case(options)]
     found: list[tuple[str, list[str]]] = []
-    parts: Counter[str] = Counter()
     with get_context("spawn").Pool(options.jobs, maxtasksperchild=50) as pool:
         for key, new in zip(chosen, pool.imap(record, chosen, chunksize=4), strict=True):
-            path = path_of(options.write or options.check, key)
+            path = path_of(folder, key)
             if options.write:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(new, indent=0), encoding="utf-8")
             elif path.exists():
-                different = differences(key, json.loads(path.read_text(encoding="utf-8")), new)
-                found += different
-                parts.update(part.rpartition(" ")[2] for part, _ in different)
+                found += differences(key, json.loads(path.read_text(encoding="utf-8")), new)
             else:
-                parts["new"] += 1
+                missing.append(f"{key}: a case without a record")
     for _, lines in sorted(found, key=lambda difference: len(difference[1]))[: options.show]:
         print("\n".join(lines), end="\n\n")
-    print(f"{len(chosen)} cases", *(f"{number} differ in {part}" for part, number in sorted(parts.items())), sep="; ")
-    return 1 if found else 0
+    if missing:
+        print(*missing, sep="\n", end="\n\n")
+    parts = Counter(part.rpartition(" ")[2] for part, _ in found)
+    counts = [f"{number} differ in {part}" for part, number in sorted(parts.items())]
+    print(f"{len(chosen)} cases", *counts, *([f"{len(missing)} are missing"] if missing else []), sep="; ")
+    return 1 if found or missing else 0
 
 
 if __name__ == "__main__":

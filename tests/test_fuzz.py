@@ -93,11 +93,19 @@ PLANTED = {
     "solve_equations": lambda graph, variables, rows: (list(variables), {}, tuple(r for r in rows if r.kind == "ge")),
     "is_empty": lambda rows, facts=(): len(rows) > 4,
     "find_point": lambda rows, variables: None,
+    "count_points": lambda rows, variables: 0,
     "remove_redundant": lambda rows, facts=(): tuple(rows[1:]),
     "implied": lambda row, rows: True,
     "minimum": lambda form, rows: implication.maximum(form, rows),
     "maximum": lambda form, rows: implication.minimum(form, rows),
 }
+
+
+def test_rows_that_follow_from_others_are_found(monkeypatch):
+    monkeypatch.setattr(system_checks, "remove_redundant", lambda rows, facts=(): tuple(rows))
+    with pytest.raises(VerificationError, match="a redundant row differs"):
+        for seed in range(60):
+            system_checks.check_system(seed)
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -202,13 +202,6 @@ def test_conditions_that_no_loops_express_are_shown_in_the_names_of_the_indices(
     assert str(error) == str(again) == "no bounds over 3 express 3 >= 0"
 
 
-def test_another_order_of_loops_where_the_first_has_no_bounds():
-    """``K`` may be negative, ``M`` is an extent: the loop over ``j`` is the inner one."""
-    condition = sympy.Piecewise((x[i] * v[j], K * i <= M * j), (0, True))
-    total = td.simplify_deltas(td.IndexedSum(condition, (i, 0, N - 1), (j, 0, N - 1)))
-    assert str(total) == "IndexedSum(v[j]*x[i], (j, Max(0, ceiling((K*i)/M)), N - 1), (i, 0, N - 1))"
-
-
 def test_a_number_is_divided_by_a_size():
     first = td.IndexedSum(sympy.Piecewise((x[i] * w[0], M * i >= 3), (0, True)), (i, 0, N - 1))
     assert str(td.simplify_deltas(first)) == "w[0]*IndexedSum(x[i], (i, ceiling(3/M), N - 1))"

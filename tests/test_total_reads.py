@@ -68,8 +68,12 @@ RELATIVES = {
 }
 
 
-def results_of(function, first, second):
+def results_of(row):
     """Results by name with what each is: its expression, and a function of values that computes it exactly."""
+    function, _, first, second, _ = row
+    if first is None:
+        atoms = function.atoms(td.TensorSymbol) | {s for s in function.free_symbols if s.is_real}
+        first = sorted(filter(is_real, atoms), key=str)
     cotangent = td.TensorSymbol("cotangent", shape_of(function))
     scalar = as_scalar(function, cotangent)
     found = {"value": (td.simplify_deltas(function), lambda values: evaluate(function, values, total=True))}
@@ -112,17 +116,14 @@ def leaves(function, values):
 
 def checked(name, kernels, symbolic=True):
     """Check a row by the interpreter and by kernels of backends, with temporaries or not, without checks of calls."""
-    function, settings, first, second, compiled = ROWS[name]
-    if first is None:
-        atoms = function.atoms(td.TensorSymbol) | {s for s in function.free_symbols if s.is_real}
-        first = sorted(filter(is_real, atoms), key=str)
+    function, settings, _, second, compiled = ROWS[name]
     drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]
     outside = any(leaves(function, values) for values in drawn)
     with pytest.MonkeyPatch.context() as patch:
         if outside:
             patch.setattr(program, "checks_of_reads", lambda *_: ((), (), []))
             patch.setattr(facts, "implied_ranges", lambda *_: {})
-        found = results_of(function, first, second)
+        found = results_of(ROWS[name])
         results = tuple(result for result, _ in found.values())
         along = [td.TensorSymbol("along", shape_of(second[0]))] if second else []
         symbols, loaded = Tuple(function, *results, *along), {}

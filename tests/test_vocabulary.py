@@ -157,22 +157,6 @@ def differences(word, arrays, name, weights):
     return result
 
 
-@pytest.mark.parametrize(
-    ("expr", "text", "formula"),
-    [
-        (S @ A + b, "S @ A + b", r"S A + \mathbf{1} b^{\top}"),
-        (S @ A - 2 * b, "S @ A - 2*b", r"S A - 2 \mathbf{1} b^{\top}"),
-        (row * column, "column*row", None),
-        (td.gradient(td.sum(td.exp(A + b)), b), "sum(exp(A + b), axis=0)", None),
-        (td.exp(A + td.einsum("j,i->ij", b, td.ones(n))), "exp(A + b)", None),
-        (td.einsum("j,i->ij", b, td.ones(n)) + 1, "outer(ones(n), b) + 1", None),
-    ],
-)
-def test_repeated_tensors_are_printed_as_they_are_written(expr, text, formula):
-    assert str(expr) == text
-    assert formula is None or sympy.latex(expr) == formula
-
-
 REFUSED = {
     "entries": (lambda: td.reshape(A, (n, n)), r"reshape: \(n, m\) and \(n, n\) have different numbers of entries"),
     "places": (lambda: td.moveaxis(A, (0, 1), 0), "moveaxis: 2 axes cannot go to 1 places; name one for each"),

@@ -1,14 +1,14 @@
 """What the derivatives of the baseline are: sums written out, one number per entry.
 
-`value` evaluates anything of SymPy's over arrays by plain loops. With a symbol per entry it
-gives an explicit scalar function, and scalar calculus gives the truth; with a number per entry
-it evaluates an answer that SymPy has given.
+`native_value` evaluates anything of SymPy's over arrays by plain loops. With a symbol per entry it gives an explicit
+scalar function, and SymPy's scalar calculus gives the truth; with a number per entry it evaluates an answer that SymPy
+has given. `sympy_tensordiff.reference` does not read these answers, and is no judge between SymPy and this package.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import product
@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 from baseline import SIZES, K, L, M, N, Task
-from sympy import Dummy, Expr, Indexed, KroneckerDelta, Piecewise, Product, Rational, Sum
+from native_values import native_value
+from sympy import Dummy, Expr, Indexed, KroneckerDelta, Product, Rational, Sum
 
 import sympy_tensordiff as td
 from sympy_tensordiff import IndexedSum
@@ -28,11 +29,6 @@ SETTINGS = ({K: 2, L: 6, M: 3, N: 4}, {K: 3, L: 8, M: 2, N: 6})
 """Values of the sizes for which answers are compared."""
 
 DIGITS = 30
-Entry = Callable[[str, tuple[int, ...]], Any]
-
-
-class OutsideError(IndexError):
-    """An entry that is read lies outside of its array, or has an index that is no integer."""
 
 
 class Point(NamedTuple):
@@ -41,57 +37,6 @@ class Point(NamedTuple):
     numbers: dict[Any, int]
     arrays: dict[str, dict[tuple[int, ...], Any]]
     derivative: Any
-
-
-# ------------------------------------------------------------------ evaluating
-
-
-def value(expr: Any, numbers: dict[Any, Any], entry: Entry) -> Any:
-    """``expr`` with the integer symbols of ``numbers`` and ``entry(name, position)`` for the entries."""
-    if isinstance(expr, Indexed):
-        return entry(expr.base.name, position(expr, numbers, entry))
-    if isinstance(expr, (Sum, Product)):
-        parts = [value(expr.function, inner, entry) for inner in _loops(expr.limits[::-1], numbers, entry)]
-        return sympy.Add(*parts) if isinstance(expr, Sum) else sympy.Mul(*parts)
-    if isinstance(expr, Piecewise):
-        return _chosen(expr, numbers, entry)
-    if expr in numbers:
-        return sympy.sympify(numbers[expr])
-    if not expr.args:
-        return expr
-    return expr.func(*(value(arg, numbers, entry) for arg in expr.args))
-
-
-def _chosen(expr: Piecewise, numbers: dict[Any, Any], entry: Entry) -> Any:
-    """The first case that holds; those of a condition on symbols stay."""
-    cases = []
-    for pair in expr.args:
-        condition = value(pair.cond, numbers, entry)
-        if condition != sympy.false:
-            cases.append((value(pair.expr, numbers, entry), condition))
-        if condition == sympy.true:
-            break
-    return cases[0][0] if len(cases) == 1 else Piecewise(*cases, evaluate=False)
-
-
-def _loops(limits: Any, numbers: dict[Any, Any], entry: Entry) -> Iterator[dict[Any, Any]]:
-    """The values of summation indices, outermost first; an empty range has none."""
-    if not limits:
-        yield numbers
-        return
-    index, low, high = limits[0]
-    low, high = (int(value(bound, numbers, entry)) for bound in (low, high))
-    for n in range(low, high + 1):
-        yield from _loops(limits[1:], {**numbers, index: n}, entry)
-
-
-def position(expr: Indexed, numbers: dict[Any, Any], entry: Entry) -> tuple[int, ...]:
-    """The place of an entry, which must lie inside of the array's shape."""
-    indices = [value(index, numbers, entry) for index in expr.indices]
-    for index, extent in zip(indices, expr.base.shape, strict=True):
-        if not index.is_Integer or not 0 <= index < value(extent, numbers, entry):
-            raise OutsideError(f"{expr} at {numbers}")
-    return tuple(int(index) for index in indices)
 
 
 # ------------------------------------------------------------------ the truth
@@ -107,15 +52,15 @@ def _points(task: Task, sizes: dict[Any, int]) -> Iterator[Point]:
     symbol = cache(lambda name, place: Dummy(f"{name}{place}", real=True))
     numbers_of = {symbol(name, place): number for name, cells in arrays.items() for place, number in cells.items()}
 
-    def as_symbol(name: str, place: tuple[int, ...]) -> Any:
-        cell = arrays[name][place]
+    def as_symbol(name: str, place: tuple[Any, ...]) -> Any:
+        cell = arrays[name][place]  # a KeyError outside of the array
         return cell if cell.is_Integer else symbol(name, place)  # integers choose entries
 
     @cache
     def written_out(inner: frozenset[Any]) -> Any:
         try:
-            return value(task.function, {**sizes, **dict(inner)}, as_symbol)
-        except OutsideError:
+            return native_value(task.function, as_symbol, {**sizes, **dict(inner)})
+        except KeyError:
             return None
 
     outer, inner = sorted(free_indices(*task.by), key=str), free_indices(task.function)
@@ -127,8 +72,8 @@ def _points(task: Task, sizes: dict[Any, int]) -> Iterator[Point]:
         if function is None:
             continue
         try:
-            by = [symbol(entry.base.name, position(entry, {**sizes, **numbers}, as_symbol)) for entry in task.by]
-        except OutsideError:
+            by = [native_value(entry, as_symbol, {**sizes, **numbers}) for entry in task.by]
+        except KeyError:
             continue
         derivative = reduce(sympy.diff, by, function).xreplace(numbers_of)
         yield Point({**sizes, **numbers}, arrays, derivative.doit())
@@ -172,12 +117,12 @@ def is_right(answer: Any, point: Point) -> bool | None:
     if answer.has(sympy.Derivative):
         return None
 
-    def entry(name: str, place: tuple[int, ...]) -> Any:
+    def entry(name: str, place: tuple[Any, ...]) -> Any:
         return point.arrays[name][place]
 
     try:
-        return equal(value(answer, point.numbers, entry), point.derivative)
-    except OutsideError:
+        return equal(native_value(answer, entry, point.numbers), point.derivative)
+    except KeyError:
         return False
 
 

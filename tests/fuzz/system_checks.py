@@ -13,10 +13,10 @@ from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, smith
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.implication import implied, is_empty, maximum, minimum, remove_redundant
+from sympy_tensordiff.integer.implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.solving import solve_equations
-from sympy_tensordiff.integer.values import find_point
+from sympy_tensordiff.integer.values import count_points, find_point
 
 from .systems import IndexSystem, Points, points, random_form, random_system
 
@@ -36,8 +36,8 @@ def check_system(seed: int) -> float:
     system = random_system(seed)
     found = [points(system.rows, system.box, values) for values in system.draws]
     check_emptiness(system, found)
-    check_redundancy(system, found)
     check_implications(generator, system, found)
+    check_redundancy(system, found)
     check_projection(generator, system, found)
     return check_nest(system, found)
 
@@ -98,20 +98,25 @@ def _combines(vectors: Sequence[Sequence[int]], target: Sequence[int]) -> bool:
 
 
 def check_emptiness(system: IndexSystem, found: Sequence[Points]) -> None:
-    """Proofs of emptiness, and the search for one point."""
+    """Proofs of emptiness, the search for one point, and the number of points."""
     empty = is_empty(system.rows, system.facts)
     for values, inside in zip(system.draws, found, strict=True):
         expect(not (empty and len(inside)), "emptiness", system, values)
-        fixed = [Row("eq", Affine({v: 1}, -c)) for v, c in values.items()]
-        point = find_point((*system.rows, *fixed), (*system.loops, *system.parameters))
+        fixed = (*system.rows, *(Row("eq", Affine({v: 1}, -c)) for v, c in values.items()))
+        names = (*system.loops, *system.parameters)
+        point = find_point(fixed, names)
+        expect(count_points(fixed, names) == len(inside), "the number of points", system, values)
         expect((point is not None) == (len(inside) > 0), "the existence of a point", system, values, point)
         if point is not None:
-            expect(all(row.holds(point) for row in (*system.rows, *fixed)), "a point", system, values, point)
+            expect(all(row.holds(point) for row in fixed), "a point", system, values, point)
 
 
 def check_redundancy(system: IndexSystem, found: Sequence[Points]) -> None:
-    """The irredundant rows have the same points where the facts hold."""
+    """The irredundant rows have the same points where the facts hold, and none of them follows from the others."""
     reduced = remove_redundant(system.rows, system.facts)
+    for row in reduced if reduced != (FALSE,) else ():
+        others = (*system.facts, *(other for other in reduced if other is not row))
+        expect(not implied(row, others), "a redundant row", system, row)
     for values, inside in zip(system.draws, found, strict=True):
         same = np.array_equal(points(reduced, system.box, values), inside)
         expect(same, "the points of the irredundant rows", system, values, reduced)

@@ -172,12 +172,6 @@ def test_other_expressions_have_the_value_of_their_text(name):
     check_value(COMPOSED[name])
 
 
-def test_the_sign_in_a_composed_function_is_written_once():
-    assert td.to_text(td.sigmoid(-x)) == "1 / (exp(x) + 1)"
-    assert td.to_text(td.sigmoid(-(x + y))) == "1 / (exp(x + y) + 1)"
-    assert td.to_text(td.sigmoid(x - y)) == "1 / (exp(-(x - y)) + 1)"
-
-
 # ---------------------------------------------------------------------------- refusals
 
 f = sympy.Function("f")

@@ -8,7 +8,7 @@ import pytest
 import sympy
 from every import every
 from fuzz import random_function
-from native_values import native_value
+from native_values import entries_of, native_value
 from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Rational, Sum, Symbol, ceiling, floor
 
 import sympy_tensordiff as td
@@ -75,7 +75,7 @@ def test_values_for_all_sizes(expr):
         except IndexError:  # these sizes do not fit
             continue
         scalar = {Symbol("s", real=True): arrays.get("s", 0)}
-        assert native_value(native, arrays, {**sizes, **scalar}) == expected
+        assert native_value(native, entries_of(arrays), {**sizes, **scalar}) == expected
         kept = {t: v for t, v in values.items() if t in lifted.free_symbols}
         kept |= {t: v for t, v in scalar.items() if t in lifted.free_symbols}
         assert evaluate(lifted, kept, {t: v for t, v in sizes.items() if t in lifted.free_symbols}) == expected
@@ -193,4 +193,4 @@ def test_random_functions(seed):
     expected, again = evaluate(function, values), evaluate(lifted, {**values, **scalars})
     for place in np.ndindex(expected.shape):
         env = {**scalars, **dict(zip(axes, place, strict=True))}
-        assert native_value(native, arrays, env) == expected[place] == again[place]
+        assert native_value(native, entries_of(arrays), env) == expected[place] == again[place]
