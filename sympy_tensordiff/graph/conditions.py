@@ -7,6 +7,7 @@ values become `select` nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from math import lcm, nan
 from typing import Any
 
@@ -30,7 +31,7 @@ from sympy_tensordiff.graph.decision_trees import (
 )
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
@@ -172,6 +173,8 @@ class Conditions(Applications):
             factor = _denominator(condition.lhs - condition.rhs) if on_indices(condition, self.integers) else 1
             sides = [_multiple(factor, side) for side in condition.args] if factor > 1 else condition.args
             left, right = yield self._all(sides, scope)  # integers, which are compared without rounding
+            if isinstance(condition, sympy.Eq | sympy.Ne) and not left.shape and not right.shape:
+                left, right = _solved_for_extremum(graph, left, right)
             return graph.compare(*_RELATIONS[type(condition)](left, right))
         if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
             return graph.truth(bool(condition))
@@ -205,6 +208,31 @@ def _multiple(factor: Any, expr: Any) -> Any:
 
 
 _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
+
+
+def _solved_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
+    """The sides of an equation with a maximum or minimum, of which one is a multiple plus other terms, as one of them.
+
+    SymPy moves the numbers of an equation to one side, wherever a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
+    ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
+    """
+    found = []
+    for side, other in ((left, right), (right, left)):
+        terms = side.args if side.op == "add" else (side,)
+        for term in terms:
+            factor, extremum = graph.split_coefficient(term)
+            rest = [other, *(graph.neg(each) for each in terms if each is not term)]
+            if _is_extremum(extremum) and extremum not in reachable(*rest):
+                parts = [part for each in rest for part in (each.args if each.op == "add" else (each,))]
+                value = graph.add([graph.scale(1 / Fraction(factor), part) for part in parts])
+                if extremum.op != "call" or value in extremum.args:
+                    found.append((value, extremum))
+    # The greatest of several maxima holds them, and what is compared with it does, too.
+    return max(found, key=lambda sides: len(reachable(sides[1])), default=(left, right))
+
+
+def _is_extremum(node: Node) -> bool:
+    return node.op in ("max", "min") or (node.op == "call" and node.data in (sympy.Max, sympy.Min))
 
 
 def _relations(pairs: Pairs) -> list[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from every import every
-from sympy import Eq, Max, Min, Mod, Piecewise, Symbol, exp, floor
+from sympy import Eq, Max, Min, Mod, Piecewise, Rational, Symbol, exp, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
@@ -111,6 +113,34 @@ def test_shares_wherever_the_values_stand(name):
     for backend, temporaries in [("numpy", True), ("numpy", False), *compiled]:
         gradient = td.lambdify([x], slope, backend, temporaries=temporaries)
         np.testing.assert_allclose(gradient(at), expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+INNER = td.IndexedMax(x[j] * exp(x[k]), (j, k, n - 1))
+MOVED = {
+    "a multiple": td.IndexedMax(-3 * exp(x[k]) * x[k] / 7, (k, 0, n - 1)),
+    "a multiple of a read": td.IndexedMin(3 * x[k] / 7, (k, 0, n - 1)),
+    "other terms": td.IndexedMax(3 * exp(x[k]) / 7 - Rational(1, 10), (k, 0, n - 1)),
+    "a maximum of maxima": td.IndexedMax(Rational(3, 7) * INNER - Rational(1, 3), (k, 0, n - 1)),
+    "of three": td.IndexedSum(
+        Max(3 * exp(x[k]) / 7 - Rational(1, 10), 3 * x[k] - k, x[k] / 3 + Rational(1, 7)), (k, 0, n - 1)
+    ),
+}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@every("name", [*MOVED])
+def test_equations_that_sympy_moves(name):
+    """A `Piecewise` that is made anew moves the numbers of an equation to one side."""
+    gradient = td.gradient(MOVED[name], x)
+    moved = pickle.loads(pickle.dumps(gradient))
+    assert moved.atoms(Eq) != gradient.atoms(Eq)
+    kernels = [td.lambdify([x], slope, "numpy", temporaries=False) for slope in (gradient, moved)]
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        at = rng.standard_normal(12)
+        expected, found = (kernel(at) for kernel in kernels)
+        assert expected.any()
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_comparison_with_another_value_stays():
