@@ -213,7 +213,7 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 def _solved_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
     """The sides of an equation with a maximum or minimum, of which one is a multiple plus other terms, as one of them.
 
-    SymPy moves the numbers of an equation to one side, wherever a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
+    SymPy moves the numbers of an equation to one side where a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
     """
     found = []
