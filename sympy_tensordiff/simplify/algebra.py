@@ -30,6 +30,7 @@ transposes, inverses of inverses, cofactors over the determinant (`graph.contrac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
@@ -38,28 +39,50 @@ from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
 from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, operand_of_view, size
-from sympy_tensordiff.simplify.recognition import recognise
+from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
 """One that changes nothing is the last."""
+
+Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
+"""A pass over roots, of which all nodes are given, too."""
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """The results of a derivative in the form that is kept; those without whole tensors as they are."""
     if not any(root.whole for root in roots):
         return list(roots)
-    found, nodes = list(roots), reachable(*roots)
-    limit = size(nodes)
+    work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):
-        before = found
-        for step in STEPS:
-            changed = step(graph, found, nodes)
-            below = nodes if changed == found else reachable(*changed)
-            if below is not nodes and size(below) <= limit:
-                found, nodes = changed, below
-        if found == before:
+        before = work.roots
+        work.unless_heavier(recognise, *(partial(recognise, rules=rules) for rules in SINGLE))
+        work.unless_heavier(_flattened)
+        work.unless_heavier(factored)
+        if work.roots == before:
             break
-    return found
+    return work.roots
+
+
+class _Simplification:
+    """The roots so far, and all nodes below them."""
+
+    def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
+        self.graph = graph
+        self.roots = list(roots)
+        self.nodes = reachable(*roots)
+        self.limit = size(self.nodes)
+
+    def unless_heavier(self, step: Step, *parts: Step) -> None:
+        """The roots after a step, or after those of its parts that are light enough."""
+        changed = step(self.graph, self.roots, self.nodes)
+        if changed == self.roots:
+            return
+        nodes = reachable(*changed)
+        if size(nodes) <= self.limit:
+            self.roots, self.nodes = changed, nodes
+            return
+        for part in parts:
+            self.unless_heavier(part)
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
@@ -199,10 +222,3 @@ def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)
     return chosen
-
-
-Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
-"""A pass over roots, of which all nodes are given, too."""
-
-STEPS: tuple[Step, ...] = recognise, _flattened, factored
-"""What simplifies, in this order; a step whose result is too heavy is not done."""

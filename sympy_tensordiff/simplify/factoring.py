@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
-INDEXED = BINDERS | {"tensor", "guard", "read", "index", "inv", "cof", "lse"}
+INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
 
 
 class Keys:
@@ -48,6 +48,16 @@ class Keys:
             key = _digest(node.op, self._indexed(node), *(digest for digest, _ in args))
             return key, tuple(_digest(key, str(axis)) for axis in range(len(node.shape)))
         data = getattr(node.data, "__name__", repr(node.data))
+        if node.op in ("inv", "cof", "lse"):
+            (key, axes), key_of = args[0], _digest(node.op, data, args[0][0])
+            if node.op == "lse":
+                reduced = sorted(axis for n, axis in enumerate(axes) if n in node.data)
+                rest = [axis for n, axis in enumerate(axes) if n not in node.data]
+                return _digest(node.op, key, *reduced), tuple(_digest(node.op, axis) for axis in rest)
+            batch, own = axes[:-2], axes[-2:]
+            own = own[::-1] if node.op == "inv" else own * node.data
+            ends = tuple(_digest(node.op, str(n // 2), axis) for n, axis in enumerate(own))
+            return key_of, (*(_digest(node.op, axis) for axis in batch), *ends)
         order = sorted if node.op in COMMUTATIVE else list
         read = [[axes[n] for _, axes in args if axes] for n in range(len(node.shape))]
         colours = tuple(_digest(node.op, data, *order(axes)) for axes in read)

@@ -263,3 +263,6 @@ RULES: Rules = {
 
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
+
+SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
+"""The rules one by one."""
