@@ -41,6 +41,7 @@ from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
+from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -137,6 +138,8 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
     if form is not None:
         return graph.add([graph.guard([Row("ge", form - 1)], slope), graph.guard([Row("ge", -form - 1)], slope)])
+    if _is_integer(exponent):
+        return graph.select(graph.compare("ne", exponent, graph.zero), slope, graph.zero)
     return slope
 
 
@@ -159,6 +162,24 @@ def _integer_form(node: Node) -> Affine | None:
         else:
             total = form * total.constant if total.is_constant else total * form.constant
     return total
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether a scalar node takes integer values only, by its structure."""
+
+    def is_rounded(part: Node) -> bool:
+        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
+
+    def is_closed(part: Node) -> bool:
+        """Whether the value is an integer where those of the arguments are."""
+        if part.op == "pow":
+            return part.args[1].op == "const" and part.args[1].data > 0
+        if part.op == "call":
+            return part.data in (sympy.Abs, sympy.Max, sympy.Min)
+        return part.op in ("add", "mul") or (part.op == "const" and isinstance(part.data, int))
+
+    parts = breadth_first(node, lambda part: () if is_rounded(part) else part.args)
+    return all(is_rounded(part) or is_closed(part) for part in parts)
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

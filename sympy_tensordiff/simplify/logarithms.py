@@ -66,6 +66,8 @@ class Logarithms:
         match node.op:
             case "call":
                 return self.of_function(node)
+            case "add" if (found := self.of_tangent(node)) is not None:
+                return found
             case "add" if (exponents := exponents_of(graph, node)) is not None:
                 difference = graph.add((exponents[1], graph.neg(exponents[0])))
                 return graph.add((exponents[0], graph.call(softplus, (difference,))))
@@ -90,6 +92,18 @@ class Logarithms:
             terms = graph.call(softplus, (graph.scale(2, argument),)), graph.neg(argument)
             return graph.add((*terms, graph.neg(graph.call(sympy.log, (graph.const(2),)))))
         return graph.call(sympy.log, (node,))
+
+    def of_tangent(self, node: Node) -> Node | None:
+        """log(a + a*tanh(u)) = log(2*a) + log(s(2*u)); None for other additions."""
+        graph = self.graph
+        number, *rest = sorted(node.args, key=lambda term: term.op != "const")
+        factor, tangent = graph.split_view(rest[0])
+        if number.op != "const" or len(rest) > 1 or tangent.op != "call" or tangent.data is not sympy.tanh:
+            return None
+        if number.data <= 0 or abs(factor) != number.data:
+            return None
+        share = graph.call(sigmoid, (graph.scale(2 * factor / number.data, tangent.args[0]),))
+        return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
         """The factors of a product, and a number that multiplies a whole tensor."""

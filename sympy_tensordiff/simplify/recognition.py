@@ -216,7 +216,7 @@ def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     if node.op == "cof":
         return bool(node.data == 1 and known.get(node.args[0]))
     if node.op == "ein":
-        return _flipped(graph, node, known) is node
+        return _may_be_flipped(graph, node) and _flipped(graph, node, known) is node
     for arg in node.args:
         if arg.op == "comprehension" and arg not in known:
             known[arg] = _has_symmetric_entries(graph, arg)
@@ -237,6 +237,15 @@ def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
 
 _OTHER = frozenset({"comprehension", "lse"})
 """Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
+
+
+def _may_be_flipped(graph: Graph, node: Node) -> bool:
+    """Whether the same tensors stand at one axis of a product as at the other: a quick answer for most."""
+    product = product_of(graph, node)
+    parts = inner_parts(node, product.output) if is_core(node) else product.parts
+    first, second = product.output
+    at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
+    return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
 
 
 def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
