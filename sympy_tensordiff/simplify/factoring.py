@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.simplify.products import Product, Uses, build, product_of, rewritten, weight
+from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
@@ -124,9 +124,23 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
-        return _Sum(graph, node, uses, keys).factored() if node.op == "add" else node
+        return _Sum(graph, node, uses, keys).factored() if node.op == "add" and _may_share(node) else node
 
     return rewritten(graph, roots, nodes, rewriting, uses)
+
+
+def _may_share(node: Node) -> bool:
+    """Whether two terms have an operand in common: a quick look, before they are taken apart."""
+    known: set[Node] = set()
+    for term in node.args:
+        product = operand_of_view(term)
+        if product.op in ("ein", "mul") or product is not term:
+            args = product.args if product.op in ("ein", "mul") else (product,)
+            operands = {_base(operand) for arg in args for operand in (arg, *_scalars_of(arg))}
+            if any(operand.op != "const" and operand in known for operand in operands):
+                return True
+            known |= operands
+    return False
 
 
 class _Sum:

@@ -17,8 +17,7 @@ Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, product
 
 import sympy
@@ -42,15 +41,28 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     graph : Graph
     roots : sequence of Node
     numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written: some forms of
-        logarithms are none for readers, and of whole tensors ``s*(1 - s)`` stays.
+        Whether the roots are computed as they are. If not, they are differentiated and written: `recognition` has
+        rules of its own for whole tensors, and some forms of logarithms are none for readers.
     """
-    return _Logistic(graph, numbers).rewritten(roots)
+    work = _Logistic(graph, numbers)
+    return _rewritten(graph, roots, work.form)
 
 
 def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """``roots`` with factors joined, and ``(a - b)*s(u) + b`` for ``a*s(u) + b*s(-u)``, where ``a - b`` is one term."""
-    return _Readable(graph, False).rewritten(roots)
+    work = _Readable(graph, False)
+    return _rewritten(graph, roots, work.form)
+
+
+def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
+    """``roots`` in the form that is made of each node over its rewritten arguments."""
+    parts = reachable(*roots)
+    if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
+        return list(roots)
+    done: dict[Node, Node] = {}
+    for part in parts:
+        done[part] = form(graph.with_args(part, [done[arg] for arg in part.args]))
+    return [done[root] for root in roots]
 
 
 class _Logistic:
@@ -58,27 +70,17 @@ class _Logistic:
         self.graph = graph
         self.numbers = numbers
         self.logarithms = Logarithms(graph, numbers)
-        self.uses: Counter[Node] = Counter()
-
-    def rewritten(self, roots: Sequence[Node]) -> list[Node]:
-        """``roots`` in the form that is made of each node over its rewritten arguments."""
-        parts = reachable(*roots)
-        if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
-            return list(roots)
-        self.uses.update(arg for part in parts for arg in part.args)
-        done: dict[Node, Node] = {}
-        for part in parts:
-            done[part] = self.form(self.graph.with_args(part, [done[arg] for arg in part.args]))
-        return [done[root] for root in roots]
 
     def form(self, node: Node) -> Node:
         """A node, whose arguments are in their final form."""
         if node.op == "call" and node.data is sympy.log:
-            return self.logarithms.logarithm(self.complement(node.args[0]))
+            return self.logarithms.logarithm(node.args[0])
+        if node.whole and not self.numbers:
+            return node
         match node.op:
             case "pow":
                 return self.power(node, *node.args)
-            case "add" if not node.whole or (self.numbers and not self.shares_sigmoid(node)):
+            case "add":
                 return self.complement(node)
             case "mul" | "ein":
                 return self.product(node)
@@ -96,26 +98,21 @@ class _Logistic:
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """``a - a*s(u)`` among few terms as ``a*s(-u)``; other nodes as they are."""
+        """``a - a*s(u)`` among few terms as ``a*s(-u)``."""
         graph, terms = self.graph, node.args
-        for term in terms if node.op == "add" and len(terms) <= _FEW else ():
+        for term in terms if len(terms) <= _FEW else ():
             coefficient, rest = graph.split_view(term)
             factors = graph.factors(rest)
             for factor in factors:
                 base, times = self.raised(factor)
                 if times:
                     others = [other for other in factors if other is not factor]
-                    others += [graph.pow(base, graph.const(times - 1))] if times > 1 else []
-                    whole = graph.scale(-coefficient, graph.mul(others))
+                    product = graph.mul((*others, graph.pow(base, graph.const(times - 1))))
+                    whole = graph.scale(-coefficient, product)
                     if whole in terms:
                         joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))
                         return self.form(graph.add([joined, *(t for t in terms if t is not term and t is not whole)]))
         return node
-
-    def shares_sigmoid(self, node: Node) -> bool:
-        """Whether a term is a sigmoid that is needed elsewhere: another one costs more than the addition."""
-        cores = (self.graph.split_view(term)[1] for term in node.args)
-        return any(_is_call(core, sigmoid) and self.uses[core] > 1 for core in cores)
 
     def raised(self, node: Node) -> tuple[Node, int]:
         """A `sigmoid` and how often it is a factor of its power; 0 times for other nodes."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
@@ -163,6 +164,44 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
     return [term.args[0] if term.args and is_view(term) else term for term in terms]
 
 
+def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) sigmoid(-u) = sigmoid(u)"""
+    return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
+
+
+def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) exp(-u) = 1"""
+    return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
+
+
+def _opposite(
+    graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
+) -> list[Operand] | None:
+    """``function(u) * other(-u)`` as ``joined(u)``, as often as both are there."""
+    known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
+    for m, (_, base, power) in _powers(graph, product.parts):
+        if base.op == "call" and base.data is other and power > 0:
+            known[base.args[0], tuple(product.parts[m][1])] = (m, power)
+    for n, (_, base, power) in _powers(graph, product.parts) if known else ():
+        if base.op == "call" and base.data is function and power > 0:
+            labels = tuple(product.parts[n][1])
+            argument = base.args[0]
+            found = known.get((graph.scale(-1, argument), labels))
+            if found is None:
+                continue
+            m, count = found
+            times = min(power, count)
+            opposite = graph.call(other, (graph.scale(-1, argument),))
+            new = [
+                _power(graph, joined(argument), times),
+                _power(graph, base, power - times),
+                _power(graph, opposite, count - times),
+            ]
+            kept = [(node, labels) for node in new if node is not graph.one]
+            return [*_without(product.parts, n, m), *(kept or _ones(graph, base, labels))]
+    return None
+
+
 def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     """sign(x) abs(x)**n = x**n for odd n,  x sign(x) = abs(x)"""
     parts = product.parts
@@ -183,9 +222,33 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
+def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
+    """X (x y)**n = x x**n y**n, where something cancels"""
+    parts = product.parts
+    bases = {(_base(node), tuple(labels)) for node, labels in parts}
+    for n, (node, base, power) in _powers(graph, parts):
+        if node is base or not is_core(base) or len(base.data.output) < len(base.data.extents):
+            continue
+        inner = inner_parts(base, parts[n][1])
+        if not bases.isdisjoint((_base(own), tuple(labels)) for own, labels in inner):
+            return [*_without(parts, n), *((_power(graph, own, power), labels) for own, labels in inner)]
+    return None
+
+
 RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
-    _inverse, _softmax, _normalised, _signs,
+    _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs, _powers_of_products,
 )  # fmt: skip
+
+
+def may_cancel(parts: Sequence[Node]) -> bool:
+    """Whether a rule may apply: a quick look at the operands."""
+    for part in parts:
+        base = _base(part)
+        if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
+            return True
+        if part is not base and is_core(base):
+            return True
+    return False
 
 
 def _base(node: Node) -> Node:
@@ -206,6 +269,11 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
     return graph.pow(base, graph.const(exponent)) if exponent else graph.one
 
 
+def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
+    """The labels of a tensor, of which only the extents are left."""
+    return [(graph.filled(1, like.shape), labels)] if like.shape else []
+
+
 def _occurrences(product: Product, label: Label) -> int:
     """How often a label stands in operands; a label of the output counts as too often."""
     if label in product.output:
@@ -221,11 +289,7 @@ Uses: TypeAlias = Counter[Node]
 
 
 def rewritten(
-    graph: Graph,
-    roots: Sequence[Node],
-    nodes: Sequence[Node],
-    rewriting: Callable[[Node], Node],
-    uses: Uses | None = None,
+    graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
     """``roots`` with each node of whole tensors, over its rewritten arguments, replaced by what is made of it.
 
@@ -239,7 +303,7 @@ def rewritten(
         All that are reachable, arguments first.
     rewriting : callable
         What is made of a node.
-    uses : mapping, optional
+    uses : mapping
         How often nodes are used; a new node takes over what it replaces.
     """
     changed: dict[Node, Node] = {}
@@ -250,9 +314,8 @@ def rewritten(
         if new.whole and (not new.free or all(variable >= 0 for variable in new.free)):
             new = rewriting(new)
         if new is not node:
-            changed[node] = new
-        if new is not node and uses is not None:
             uses[new] = uses.get(new, 0) + uses.get(node, 0)
+            changed[node] = new
     return [changed.get(root, root) for root in roots]
 
 

@@ -1,22 +1,27 @@
-"""What one node is by another name: log-sum-exp, softmax, and symmetric products."""
+"""What one node is by another name: log-sum-exp, softmax, sigmoid, softplus, and symmetric products."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.gathering import Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
     Product,
+    Uses,
     build,
     cancelled,
+    counted,
     inner_parts,
+    may_cancel,
     product_of,
     rewritten,
     summed_axes,
@@ -27,16 +32,20 @@ LEVELS = 4
 """Sums within sums are looked at so deep, to see whether their terms cancel."""
 
 
-Symmetric = dict[Node, bool]
-"""Which matrices are known to be symmetric or not."""
+class Facts(NamedTuple):
+    """What rules look up: how often nodes are used, and which matrices are known to be symmetric or not."""
 
-Rule = Callable[[Graph, Node, Symmetric], Node | None]
+    uses: Uses
+    symmetric: dict[Node, bool]
+
+
+Rule = Callable[[Graph, Node, Facts], Node | None]
 
 
 def recognise(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
 ) -> list[Node]:
-    """``roots`` with log-sum-exp and softmax by their names, and with each symmetric operand read in one order.
+    """``roots`` with log-sum-exp, softmax, sigmoid and softplus by their names.
 
     What is differentiated is better recognised before: the derivatives are short, and finite where
     an exponential overflows.
@@ -54,33 +63,102 @@ def recognise(
         return list(roots)
     chosen = RULES if rules is None else rules
     nodes = reachable(*roots) if nodes is None else nodes
-    known = graph.symmetric
+    facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
         while True:
             for rule in chosen.get(node.op, ()):
-                found = rule(graph, node, known)
+                found = rule(graph, node, facts)
                 if found is not None and found is not node:
                     node = found
                     break
             else:
-                if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in known:
-                    known[node] = _is_symmetric(graph, node, known)
+                if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in facts.symmetric:
+                    facts.symmetric[node] = _is_symmetric(graph, node, facts.symmetric)
                 return node
 
-    return rewritten(graph, roots, nodes, rewriting)
+    return rewritten(graph, roots, nodes, rewriting, facts.uses)
 
 
 # ---------------------------------------------------------------- functions
 
 
-def _logsumexp(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(sum(exp(u))) = lse(u)"""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _content(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """log(1 + exp(u)) = softplus(u)"""
+    argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
+    return None if argument is None else graph.call(softplus, (argument,))
+
+
+def one_plus_exp(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 + exp(u)``."""
+    if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
+        return None
+    other = node.args[1] if node.args[0] is graph.one else node.args[0]
+    return other.args[0] if other.op == "call" and other.data is sympy.exp else None
+
+
+def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """log(sigmoid(u)) = -softplus(-u),  log(1 - sigmoid(u)) = -softplus(u)"""
+    if node.data is not sympy.log:
+        return None
+    argument, sign = node.args[0], -1
+    if argument.op == "add":
+        argument, sign = one_minus(graph, argument) or argument, 1
+    if argument.op != "call" or argument.data is not sigmoid:
+        return None
+    return graph.scale(-1, graph.call(softplus, (graph.scale(sign, argument.args[0]),)))
+
+
+def one_minus(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 - u``."""
+    if len(node.args) != 2 or graph.one not in node.args:
+        return None
+    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
+    return value if factor == -1 else None
+
+
+def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(1 + exp(u))**-n = sigmoid(-u)**n"""
+    argument = one_plus_exp(graph, node.args[0])
+    power = _integer(node.args[1])
+    if argument is None or power >= 0:
+        return None
+    return graph.pow(graph.call(sigmoid, (graph.scale(-1, argument),)), graph.const(-power))
+
+
+def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    value = one_minus(graph, node)
+    if value is None or value.op != "call" or value.data is not sigmoid:
+        return None
+    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
+
+
+def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(x + y) + x = 2 x + y, although x + y is needed elsewhere, where the sum gets no longer"""
+    if not node.shape:
+        return None
+    terms = [graph.split_view(term) for term in node.args]
+    for n, (factor, inner) in enumerate(terms):
+        if inner.op == "add" and inner.shape == node.shape and len(inner.args) <= len(node.args):
+            parts = [graph.split_view(term) for term in inner.args]
+            if {rest for _, rest in parts}.isdisjoint(rest for _, rest in terms):
+                continue
+            new = [(own * factor, rest) for own, rest in parts] + terms[:n] + terms[n + 1 :]
+            found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
+            if found.op != "add" or len(found.args) <= len(node.args):
+                return found
+    return None
+
+
+def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """-c x + c y = c (y - x), where a term loses the multiple that it is"""
     if not node.shape:
         return None
@@ -93,7 +171,7 @@ def _content(graph: Graph, node: Node, known: Symmetric) -> Node | None:
     return graph.scale(factor, graph.add([graph.scale(other / Fraction(factor), rest) for other, rest in split]))
 
 
-def _outside(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """f(c transposed u) = transposed f(c u); f(c repeated u) = repeated f(c u)"""
     view = node.args[0]
     if not is_view(view) or not view.args or any(arg.shape for arg in node.args[1:]):
@@ -105,7 +183,7 @@ def _outside(graph: Graph, node: Node, known: Symmetric) -> Node | None:
     return graph.ein(1, [(inner, labels)], output, dict(enumerate(extents)))
 
 
-def _scalar_inside(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """1 + transposed u = transposed (1 + u)"""
     terms = [term for term in node.args if term.shape]
     if not terms or len(terms) == len(node.args):
@@ -121,24 +199,37 @@ def _scalar_inside(graph: Graph, node: Node, known: Symmetric) -> Node | None:
     return graph.ein(1, [(inner, labels)], output, dict(enumerate(extents)))
 
 
-def _power(graph: Graph, node: Node, known: Symmetric) -> Node | None:
-    """(x**a)**n = x**(a n) with an integer n"""
-    base, power = node.args
-    if power.op != "const" or not isinstance(power.data, int) or base.op != "pow" or base.args[1].op != "const":
+def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(x**a)**n = x**(a n),  exp(u)**-n = exp(-u)**n,  abs(x)**(2 n) = x**(2 n)"""
+    base, power = node.args[0], _integer(node.args[1])
+    if not power:
         return None
-    return graph.pow(base.args[0], graph.mul((base.args[1], power)))
+    if base.op == "pow" and base.args[1].op == "const":
+        return graph.pow(base.args[0], graph.mul((base.args[1], node.args[1])))
+    if base.op == "call" and base.data is sympy.exp and power < 0:
+        return graph.pow(graph.call(sympy.exp, (graph.scale(-1, base.args[0]),)), graph.const(-power))
+    if base.op == "call" and base.data is sympy.Abs and power % 2 == 0:
+        return graph.pow(base.args[0], node.args[1])
+    return None
+
+
+def _integer(exponent: Node) -> int:
+    """The value of a constant integer exponent; 0 for all others."""
+    return exponent.data if exponent.op == "const" and isinstance(exponent.data, int) else 0
 
 
 # ---------------------------------------------------------------- products
 
 
-def _cancelled(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """The rules of `products`, on the operands of a product"""
+    if not may_cancel(node.args):
+        return None
     found = cancelled(graph, product_of(graph, node))
     return None if found is None else build(graph, found)
 
 
-def _cancelling_sums(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """sum(x - sum(x)/n) = 0: an addition is summed term by term where that leaves fewer terms"""
     return _cancelled_terms(graph, node, LEVELS)
 
@@ -180,23 +271,23 @@ def _without_cores(parts: Sequence[Operand]) -> list[Operand]:
     return [own for part in parts for own in (inner_parts(*part) if is_core(part[0]) else [part])]
 
 
-def _unmoved(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """transposed(X^T X) = X^T X, and sums of such"""
     if not is_view(node) or not node.args:
         return None
     coefficient, (labels,), output, _ = node.data
-    if labels == output or len(labels) != 2 or labels != output[::-1] or not known.get(node.args[0]):
+    if labels == output or len(labels) != 2 or labels != output[::-1] or not facts.symmetric.get(node.args[0]):
         return None
     return graph.scale(coefficient, node.args[0])
 
 
-def _ordered(graph: Graph, node: Node, known: Symmetric) -> Node | None:
+def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """One order of the labels of a symmetric operand: in the first axis of the result, or the last ones"""
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
     given: list[Operand] = list(zip(node.args, inputs, strict=True))
-    parts = _in_order(given, output, known)
+    parts = _in_order(given, output, facts.symmetric)
     return None if parts == given else graph.ein(1, parts, output, dict(enumerate(extents)))
 
 
@@ -209,6 +300,33 @@ def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, boo
         first, second = [place.get(label, 1) for label in labels] if len(labels) == 2 else (0, 0)
         found.append((arg, labels[::-1] if first > second and known.get(arg) else labels))
     return found
+
+
+def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """The diagonal of f(x repeated in columns, y repeated in rows) = f(x, y)"""
+    coefficient, inputs, output, extents = node.data
+    parts = list(zip(node.args, inputs, strict=True))
+    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
+    if found == parts:
+        return None
+    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
+
+
+def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
+    """An operand of which a diagonal is taken: a function of repeated tensors as the function of their diagonals."""
+    own = tuple(dict.fromkeys(labels))
+    tensors = [part for part in arg.args if part.shape]
+    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+        return arg, labels
+    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
+    return graph.rebuild(arg, parts), own
+
+
+def _is_repeated(tensor: Node) -> bool:
+    """Whether the entries of a tensor, or of what a condition compares, are repeated along an axis."""
+    if tensor.op in ("compare", "and", "or", "not"):
+        return all(is_view(part) for part in tensor.args if part.shape)
+    return is_view(tensor)
 
 
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
@@ -263,11 +381,11 @@ def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _outside),
-    "pow": (_power, _outside),
-    "add": (_scalar_inside, _content),
+    "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
+    "pow": (_sigmoid, _power, _outside),
+    "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
-    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}
