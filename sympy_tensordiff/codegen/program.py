@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from sympy_tensordiff.codegen.ir import programs
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
-from sympy_tensordiff.codegen.ir.walk import uses
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials

@@ -10,9 +10,10 @@ from sympy_tensordiff.codegen.emit.driver import Functions, passed_names, shape_
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.errors import UnsupportedError
 
 IMPORT = """

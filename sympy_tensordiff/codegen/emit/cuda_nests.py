@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
@@ -24,7 +25,7 @@ from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names
 from sympy_tensordiff.codegen.schedule.launches import common_axes
 from sympy_tensordiff.codegen.schedule.stages import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient

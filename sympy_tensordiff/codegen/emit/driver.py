@@ -7,18 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names, tuple_text
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
-from sympy_tensordiff.codegen.ir.walk import (
-    array_shapes,
-    declared,
-    externals,
-    filled_arrays,
-    function_name,
-    loops,
-    uses,
-)
+from sympy_tensordiff.codegen.ir.walk import array_shapes, declared, externals, filled_arrays, function_name, loops
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 

@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
@@ -34,7 +35,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Scatter,
     kernels_of,
 )
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, uses
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 

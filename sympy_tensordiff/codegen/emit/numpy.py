@@ -30,6 +30,7 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, print_product, print_window, widened
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
     If,
@@ -45,7 +46,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays, uses
+from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Row
 
 OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})

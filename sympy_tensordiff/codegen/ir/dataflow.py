@@ -1,16 +1,102 @@
-"""Which steps of a program fill an array, and which read it."""
+"""What the steps of a program use, and which of them fill an array or read it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache
 
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.ir.scalars import External, Operation
-from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, scalars, uses
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    Correlation,
+    Fused,
+    Kernel,
+    Product,
+    Program,
+    Scatter,
+    Step,
+    Trapezoid,
+)
+from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, forms, own_names, scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The names from outside that a kernel uses, each in order of first use."""
+
+    arrays: tuple[str, ...]
+    scalars: tuple[str, ...]
+    integers: tuple[str, ...]
+
+
+class _Identity:
+    """A step as a key: steps are compared by identity here, as equal ones are long trees."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def __hash__(self) -> int:
+        return id(self.step)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.step is self.step
+
+
+def uses(step: Step) -> Uses:
+    """What has to be passed to a step besides the array that it fills; remembered, as each pass asks anew."""
+    return _uses(_Identity(step))
+
+
+@lru_cache(maxsize=1024)
+def _uses(key: _Identity) -> Uses:
+    kernel = key.step
+    if isinstance(kernel, Product):
+        sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(sizes))
+    if isinstance(kernel, Correlation):
+        used = [form for view in kernel.views for form in view.index] + [extent for _, extent in kernel.labels]
+        integers = sorted({name for form in used for name in form.atoms()} - dict(kernel.labels).keys())
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
+    if isinstance(kernel, Apply):
+        return Uses((kernel.operand,), (), ())
+    if isinstance(kernel, Fused):
+        return _uses_together(kernel)
+    own = set(own_names(kernel))
+    arrays: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for node in scalars(kernel.body):
+        if isinstance(node, Load):
+            arrays[node.array] = None
+        elif isinstance(node, Name) and node.name not in own:
+            names[node.name] = None
+    used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
+    arrays.update(dict.fromkeys(sorted(entry.tensor for entry in data_entries(used))))
+    integers = sorted({name for form in used for name in form.atoms()} - own)
+    return Uses(tuple(arrays), tuple(names), tuple(integers))
+
+
+def _uses_together(step: Fused) -> Uses:
+    """What is passed to kernels that run together besides the arrays that they fill."""
+    found = [uses(kernel) for kernel in step.kernels]
+    filled = {kernel.array for kernel in step.kernels}
+    shapes = (step.extent, *(form for array in step.rows for form in array.shape))
+    integers = {
+        *(name for part in found for name in part.integers),
+        *(name for form in shapes for name in form.atoms()),
+    }
+    return Uses(
+        tuple(dict.fromkeys(name for part in found for name in part.arrays if name not in filled)),
+        tuple(dict.fromkeys(name for part in found for name in part.scalars)),
+        tuple(sorted(integers - {step.axis})),
+    )
 
 
 class Dataflow:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
-from sympy_tensordiff.codegen.ir.walk import array_shapes, uses
+from sympy_tensordiff.codegen.ir.walk import array_shapes
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import quotients_in, slope

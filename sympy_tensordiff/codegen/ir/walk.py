@@ -1,10 +1,10 @@
-"""Traversals of the loop nests: statements, scalar expressions, and the names a kernel uses."""
+"""Traversals of the loop nests: statements, scalar expressions, and the names in them."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import (
@@ -19,16 +19,12 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_let,
 )
 from sympy_tensordiff.codegen.ir.programs import (
-    Apply,
     Argument,
-    Correlation,
     Fused,
     Kernel,
-    Product,
     Program,
     Scatter,
     Step,
-    Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
@@ -43,7 +39,6 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
 
 Around: TypeAlias = "tuple[Loop | If, ...]"
 """The loops and guards around a statement, outer ones first."""
@@ -225,58 +220,6 @@ def forms(body: Iterable[Statement]) -> Iterator[Affine]:
             yield from node.index
         elif isinstance(node, IndexValue):
             yield node.form
-
-
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """The names from outside that a kernel uses, each in order of first use."""
-
-    arrays: tuple[str, ...]
-    scalars: tuple[str, ...]
-    integers: tuple[str, ...]
-
-
-def uses(kernel: Step) -> Uses:
-    """What has to be passed to a step besides the array that it fills."""
-    if isinstance(kernel, Product):
-        sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
-        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(sizes))
-    if isinstance(kernel, Correlation):
-        used = [form for view in kernel.views for form in view.index] + [extent for _, extent in kernel.labels]
-        integers = sorted({name for form in used for name in form.atoms()} - dict(kernel.labels).keys())
-        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
-    if isinstance(kernel, Apply):
-        return Uses((kernel.operand,), (), ())
-    if isinstance(kernel, Fused):
-        return _uses_together(kernel)
-    own = set(own_names(kernel))
-    arrays: dict[str, None] = {}
-    names: dict[str, None] = {}
-    for node in scalars(kernel.body):
-        if isinstance(node, Load):
-            arrays[node.array] = None
-        elif isinstance(node, Name) and node.name not in own:
-            names[node.name] = None
-    used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
-    arrays.update(dict.fromkeys(sorted(entry.tensor for entry in data_entries(used))))
-    integers = sorted({name for form in used for name in form.atoms()} - own)
-    return Uses(tuple(arrays), tuple(names), tuple(integers))
-
-
-def _uses_together(step: Fused) -> Uses:
-    """What is passed to kernels that run together besides the arrays that they fill."""
-    found = [uses(kernel) for kernel in step.kernels]
-    filled = {kernel.array for kernel in step.kernels}
-    shapes = (step.extent, *(form for array in step.rows for form in array.shape))
-    integers = {
-        *(name for part in found for name in part.integers),
-        *(name for form in shapes for name in form.atoms()),
-    }
-    return Uses(
-        tuple(dict.fromkeys(name for part in found for name in part.arrays if name not in filled)),
-        tuple(dict.fromkeys(name for part in found for name in part.scalars)),
-        tuple(sorted(integers - {step.axis})),
-    )
 
 
 def own_names(kernel: Kernel) -> list[str]:

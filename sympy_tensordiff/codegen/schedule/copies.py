@@ -7,11 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.dataflow import Dataflow
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow, uses
 from sympy_tensordiff.codegen.ir.loops import is_store
 from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, uses, with_values
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 Factor: TypeAlias = "int | Fraction | float"

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
-from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order
+from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
@@ -33,7 +33,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses, weight
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan

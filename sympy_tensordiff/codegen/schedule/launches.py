@@ -13,21 +13,12 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.ir.dataflow import check_order
+from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
-from sympy_tensordiff.codegen.ir.walk import (
-    array_shapes,
-    filled_arrays,
-    loops,
-    outer_names,
-    own_names,
-    scalars,
-    uses,
-    weight,
-)
+from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.split import LARGE
 from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds

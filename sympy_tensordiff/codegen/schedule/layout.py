@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import claimed, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, uses, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan, run_of
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
