@@ -27,13 +27,22 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
-"""The entries that are computed at once where a sum is cut into blocks: a constant of the module."""
+"""The entries that are computed at once where a sum is cut into blocks: a constant of the module.
+
+Half as many take up to 1.15 of the time of the benchmarks, twice as many 0.95 to 0.99.
+"""
 
 COPIED = 64
-"""So many times as many entries of windows are copied at once for a product of matrices."""
+"""So many times as many entries of windows are copied at once for a product of matrices.
+
+Half and twice as much change no text of the benchmarks.
+"""
 
 SHORT = 16
-"""The length of a short axis: a loop over no more values than this may stay one in Python."""
+"""The length of a short axis: a loop over no more values than this may stay one in Python.
+
+Of 32, one benchmark takes 1.16 of the time, one 0.93.
+"""
 
 
 class Narrowing:

@@ -38,7 +38,10 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
 _FEW = 5
-"""Of more operands than these, not all pairs are looked at."""
+"""Of more operands than these, not all pairs are looked at.
+
+Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
+"""
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints) -> list[Node]:

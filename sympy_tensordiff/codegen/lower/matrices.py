@@ -36,7 +36,7 @@ FEWEST = 3 * BLOCK
 """With fewer rows over a trapezoid than these, or fewer terms, loops are as good."""
 
 _FACTORS = 5
-"""Of more factors than these, not all ways to make two matrices are compared."""
+"""Of more factors, not all pairs of matrices are compared. Of 2, the Hessian of Volterra's series takes 12 times."""
 
 
 class Matrices(Storage):

@@ -27,7 +27,10 @@ Labels = frozenset[int]
 Path = Sequence[tuple[int, ...]]
 
 _FEW = 6
+"""Of no more operands than this, all orders are tried."""
+
 _SEVERAL = 10
+"""Of no more operands than this, the orders of a thorough search are compared as well."""
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
@@ -106,7 +109,10 @@ Labelled = tuple[Node, tuple[int, ...]]
 Extents = dict[Any, Affine]
 
 _USERS = 4
+"""A product that more einsums than these use is computed once."""
+
 _OPERANDS = 10
+"""Of more operands than these, no order is looked for to find out what a product is worth."""
 
 
 class Products:

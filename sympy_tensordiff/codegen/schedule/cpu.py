@@ -34,17 +34,26 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 CHAINS = 8
-"""As many maxima are computed side by side."""
+"""As many maxima are computed side by side.
+
+Half and twice as many take 0.98 to 1.02 of the time of the three benchmarks that change.
+"""
 
 CHAIN_WEIGHT = 8
-"""Of values of no more operations and reads than this."""
+"""Of values of no more operations and reads than this. Half and twice as much change no text of the benchmarks."""
 
 
 JAMMED = 4
-"""So many terms are added to a row of sums at a time."""
+"""So many terms are added to a row of sums at a time.
+
+Half and twice as many take 0.95 to 1.05 of the time of the nine benchmarks that change.
+"""
 
 JAM_WEIGHT = 16
-"""Of no more operations and reads than this each."""
+"""Of no more operations and reads than this each.
+
+Of 8, the batch norm takes 1.28 of the time; of 32, no text of the benchmarks changes.
+"""
 
 ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
 """What else a term of such a row calls takes longer than the reads and writes that are saved."""

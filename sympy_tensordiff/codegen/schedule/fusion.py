@@ -44,7 +44,10 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 FAR = 64
-"""Steps further away than so many others do not run together."""
+"""Steps further away than so many others do not run together.
+
+Half and twice as much change no text of the benchmarks.
+"""
 
 FEW = 12
 """So many sums over the rows of an array are taken in the loop that reads these rows for another kernel.

@@ -31,7 +31,10 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 T = TypeVar("T")
 
 MOST_CLASSES = 16
-"""Of more residue classes than these, each reads few of the entries of a cache line, and none is copied."""
+"""Of more residue classes than these, each reads few of the entries of a cache line, and none is copied.
+
+Half and twice as much change no text of the benchmarks.
+"""
 
 Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 """Gets a read, the variable of the innermost loop around it and those of all long ones; gives what takes its place."""

@@ -113,21 +113,36 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 
 SHORT = 8
-"""How many steps a loop has at most that is unrolled rather than the innermost."""
+"""How many steps a loop has at most that is unrolled rather than the innermost.
+
+Half and twice as much change no text of the benchmarks.
+"""
 
 
 STRIP = 512
-"""Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
+"""Entries of a long row that are computed together, so that their sums stay in the nearest cache.
+
+Half and twice as many take 0.96 to 1.13 of the time of the seven benchmarks that change.
+"""
 
 FEW = 4
-"""A window of no more steps than this is as fast unrolled as entry by entry of a row."""
+"""A window of no more steps than this is as fast unrolled as entry by entry of a row.
+
+Of 2, the Gaussian benchmark takes 1.13 of the time.
+"""
 
 _BRIEF = 64
-"""How many steps a loop has at most whose vectors cost more to add up than to fill."""
+"""How many steps a loop has at most whose vectors cost more to add up than to fill.
+
+Of 32, FIR takes 1.05 of the time.
+"""
 
 
 LONG = 32
-"""How many entries a row has at least that is filled several times for the sake of its vectors."""
+"""How many entries a row has at least that is filled several times for the sake of its vectors.
+
+Half and twice as much change no text of the benchmarks.
+"""
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
