@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
 )
 from sympy_tensordiff.codegen.ir.scalars import (
+    CONDITIONS,
     EXTREMA,
     Bound,
     Ends,
@@ -35,6 +36,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     IndexValue,
     Load,
     Name,
+    Number,
     Operation,
     Scalar,
 )
@@ -338,3 +340,17 @@ def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
 def used_names(statement: Statement) -> set[str]:
     """The names of scalars that a statement uses, also inside."""
     return {node.name for node in scalars([statement]) if isinstance(node, Name)}
+
+
+def under(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
+    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
+
+    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        if not (is_let(statement) or is_addition(statement)):
+            return (statement,)
+        value = statement.value
+        if isinstance(value, Operation) and value.function in CONDITIONS:
+            return (replace(statement, value=Operation("and", (test, value))),)
+        return (replace(statement, value=Operation("select", (test, value, Number(0)))),)
+
+    return list(rewrite(statements, change))

@@ -85,14 +85,18 @@ class LoopArrays:
         rows += tuple(unconditional_reads(self.graph, body, (*self.lowering.facts, *rows)))
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         planner = self.lowering.planner
-        near, around = Context((*outer, *own), rows), self.binders(outer)
-        all_around = Context((*around, *own), tuple(chain(rows, *dict.fromkeys(around.values()))))
+        near = Context((*outer, *own), rows)
+        all_around = Context((*self.binders(outer), *own), rows + self.around_all(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
             return None
         again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
+
+    def around_all(self, variables: Sequence[int]) -> Rows:
+        """The rows of the binders around, of some variables and of those that their ranges depend on."""
+        return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
         """The rows of the binders of some variables, and of those that their ranges depend on."""

@@ -8,17 +8,16 @@ reductions become an accumulator and loops, guards an accumulator behind an `If`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.codegen.ir import loops, scalars
-from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, is_addition, is_let, let
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
-from sympy_tensordiff.codegen.ir.walk import Around, rewrite
+from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -76,8 +75,8 @@ class Lowering(Matrices):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
-        if node.op == "add" and not self.temporaries:
-            yield self._sums_together(node, block)
+        if node.op == "add":
+            yield self._sums_first(node, block)
         if product is not None:
             self._count_uses(product)
             entry = yield self.value(product, block)
@@ -200,7 +199,7 @@ class Lowering(Matrices):
                 name = self._local("v")
                 block.statements.append(let(name, test))
                 test = Name(name)
-            block.statements += _under(inner.statements, test if holds else scalars.Operation("not", (test,)))
+            block.statements += under(inner.statements, test if holds else scalars.Operation("not", (test,)))
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
@@ -219,18 +218,30 @@ class Lowering(Matrices):
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
-    def _sums_together(self, node: Node, block: Block) -> Recursion[None]:
-        """Sums in the terms of an addition: without arrays for them, those over the same points share their loops."""
+    def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
+        """Sums in the terms of an addition: those over the same points share their loops.
+
+        With temporaries they have arrays in common instead. Those that depend on the indices around come before those
+        that do not: what they keep for each of their values, the others can read.
+        """
         groups: dict[tuple[Any, ...], dict[Node, None]] = {}
+        others = False
         waiting = [node]
         while waiting:
             part = waiting.pop()
             if part.op in ("add", "mul"):
                 waiting += reversed(part.args)
-            elif part.op == "sum" and part not in block.values and self._home(part, block) is block:
-                groups.setdefault(self._points(part), {})[part] = None
+            elif part.op == "sum" and part not in block.values:
+                inside = self._home(part, block) is block
+                if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
+                    groups.setdefault(self._points(part), {})[part] = None
+                else:
+                    others = True
         for parts in map(list, groups.values()):
-            if len(parts) > 1:
+            if self.temporaries:
+                for part in parts if others else ():
+                    yield self.value(part, block)
+            elif len(parts) > 1:
                 names = yield self._reductions(parts, block)
                 block.values.update(zip(parts, names, strict=True))
 
@@ -354,20 +365,6 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
-
-
-def _under(statements: Iterable[loops.Statement], test: scalars.Scalar) -> list[loops.Statement]:
-    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
-
-    def change(statement: loops.Statement, _: Around) -> tuple[loops.Statement, ...]:
-        if not (is_let(statement) or is_addition(statement)):
-            return (statement,)
-        value = statement.value
-        if isinstance(value, scalars.Operation) and value.function in scalars.CONDITIONS:
-            return (replace(statement, value=scalars.Operation("and", (test, value))),)
-        return (replace(statement, value=scalars.Operation("select", (test, value, scalars.Number(0)))),)
-
-    return list(rewrite(statements, change))
 
 
 def _blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
