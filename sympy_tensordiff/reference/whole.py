@@ -136,6 +136,9 @@ def _log_sum_exp(interpreter: Interpreter, node: TensorLogSumExp, env: Environme
     result = np.empty(kept, dtype=object)
     for position in np.ndindex(kept):
         numbers = list(last[position].flat) if axes else [last[position]]
+        if not numbers:
+            result[position] = -CONTEXT.inf
+            continue
         # A constant, which has no derivative and cancels exactly.
         largest = reduce(lambda a, b: a if compare(a, b) >= 0 else b, map(primal, numbers))
         total = reduce(add, (exponential(add(number, multiply(-1, largest))) for number in numbers))

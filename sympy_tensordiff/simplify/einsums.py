@@ -15,10 +15,13 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
     """``roots`` with the comprehensions and sums that a derivative has made as einsums, where they are some.
+
+    Those that stay have their axes in the order in which they are needed.
 
     Parameters
     ----------
@@ -30,12 +33,15 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     nodes = reachable(*roots)
     if not any(_is_made(node, written) for node in nodes):
         return list(roots)
+    uses = counted(nodes, roots)
     changed: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
         if _is_made(node, written):
             found = _as_einsum(graph, new)
             new = new if new.op == "comprehension" and _needs_ones(found, written) else found
+        elif _is_transposed(new) and uses[node.args[0]] == 1:
+            new = _in_order(graph, new)
         if new is not node:
             changed[node] = new
     return [changed.get(root, root) for root in roots]
@@ -64,6 +70,22 @@ def _is_repeated(term: Node) -> bool:
         return False
     (labels,), output = term.data.inputs, term.data.output
     return not set(output) <= set(labels) and labels != output[len(output) - len(labels) :]
+
+
+def _is_transposed(node: Node) -> bool:
+    """Whether a node is a multiple of a comprehension with its axes in another order."""
+    if not (is_view(node) and node.args and node.args[0].op == "comprehension"):
+        return False
+    (labels,) = node.data.inputs
+    return labels != node.data.output and sorted(labels) == sorted(node.data.output) and len(set(labels)) == len(labels)
+
+
+def _in_order(graph: Graph, node: Node) -> Node:
+    (comprehension,), (labels,), output = node.args, node.data.inputs, node.data.output
+    axes, _, body = graph.open(comprehension)
+    named = dict(zip(labels, axes, strict=True))
+    ordered = graph.comprehension([named[label] for label in output], node.shape, body)
+    return graph.ein(node.data.coefficient, [(ordered, output)], output)
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
