@@ -46,10 +46,10 @@ from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import (
     extents_of,
-    grant_divisors,
     input_facts,
     positive_sizes,
     read_with_ranges,
+    require_positive_divisors,
     size_variables,
 )
 from sympy_tensordiff.simplify.logistic import without_overflow
@@ -120,7 +120,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     arguments, names, arrays = read_arguments(reader, args)
     check_complete(graph, nodes, names, arrays)
     known_sizes = size_variables([*reader.leaves(), *nodes])
-    grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
+    require_positive_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
     check_reads(reader, nodes, positive_sizes(graph, [*nodes, *reader.leaves()]))
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))

@@ -18,7 +18,7 @@ MOST = 200
 
 
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
-    """The forms that make ``body`` to ``node`` if they stand in place of ``variables``; None where there are none.
+    """The forms for ``variables`` that turn ``body`` into ``node``; None where there are none.
 
     Every variable stands free in ``body``.
     """

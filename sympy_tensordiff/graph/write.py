@@ -138,7 +138,7 @@ class Writer(TensorWriter):
     def compare(self, node: Node, scope: Scope, known: tuple[Row, ...] = ()) -> Recursion[Any]:
         """A comparison; one of values that conditions choose is a choice between comparisons."""
         choices = _one_choice(node)
-        if odd := _odd(node):
+        if odd := _sign_conditions(node):
             conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
             return sympy.Xor(*conditions)
         if not choices:
@@ -164,7 +164,7 @@ class Writer(TensorWriter):
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
         """A sum, in which a case and its opposite are one choice."""
         terms = []
-        for term, other, rest in _with_opposites(node.args):
+        for term, other, rest in _merge_complements(node.args):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
                 continue
@@ -257,8 +257,8 @@ class Writer(TensorWriter):
         return TensorComprehension._trusted(entry, limits)
 
 
-def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
-    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows.
+def _merge_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
+    """The terms of a sum, with two guards that differ in one negated row as one choice.
 
     Or of the same body with the one that holds on the other side of a single value of a form.
     """
@@ -298,8 +298,8 @@ def _without_minus(factors: list[Any]) -> list[Any]:
     return factors
 
 
-def _odd(node: Node) -> list[Node]:
-    """The conditions of which an odd number holds where a product of signs is negative, as a reader makes it."""
+def _sign_conditions(node: Node) -> list[Node]:
+    """The conditions of the signs in a product, which is negative where an odd number of them holds."""
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
         return []

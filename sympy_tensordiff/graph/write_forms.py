@@ -122,7 +122,7 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def is_known(self, *forms: Affine) -> bool:
-        """Whether SymPy may know of an index that it is even, which no row says; its sign is a row that is granted."""
+        """Whether SymPy may use an assumption about an index: no row says that it is even, its sign is granted."""
         symbols = [self.reader.symbols.get(v, _PLAIN) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 

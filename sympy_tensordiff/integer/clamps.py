@@ -27,7 +27,7 @@ def hides(rows: Sequence[Row], variables: frozenset[int]) -> bool:
 
 
 def _hiding(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart]:
-    """The parts that hold one of the variables, and not only as what selects data: nothing is solved for such."""
+    """The clamps that contain one of the variables outside of indices of data, which are not solved for."""
     parts = parts_in(row.form for row in rows)
     held = (part for part in parts if not part.atoms().isdisjoint(variables))
     return [part for part in held if not is_opaque(Affine({part: 1}), variables)]

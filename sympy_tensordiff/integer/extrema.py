@@ -159,7 +159,7 @@ def shown(form: Affine) -> str:
 
 
 def _length(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """How many terms a form has beside an extremum and in it, and how many beside it.
+    """The number of all terms of a form with an extremum, and the number of those outside of it.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|``, and has nothing beside it; ``|i|`` is shorter than ``max(i, -i)``.
     """

@@ -72,7 +72,7 @@ def _is_shorter(short: Affine, form: Affine, dividend: Affine, multiple: Affine)
 
 
 def _of_rounded_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """The remainder of ``f`` whose quotient, or that of ``-f``, has taken in what is rounded in ``f``.
+    """The remainder of ``f`` where SymPy has moved a rounded part of ``f`` into the quotient.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))

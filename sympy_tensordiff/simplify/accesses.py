@@ -67,7 +67,7 @@ class AccessContext(NamedTuple):
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> AccessContext:
-        """What is around within further loops."""
+        """The context of a read inside of further loops."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
     def under(self, rows: Sequence[Row]) -> AccessContext:
@@ -298,7 +298,7 @@ class _Check:
             point = ", ".join(f"{forms.symbol(v, scope)} = {forms.form(values[v], scope)}" for v in reversed(values))
             end = forms.form(tensor.shape[axis] - 1, scope)
             text += f": for {point} the index is {forms.form(index[axis].substitute(values), scope)}, not in 0 … {end}"
-            limits = self.mended(inside, place, values)
+            limits = self.suggested_limit(inside, place, values)
             if limits is not None:
                 (variable,) = values
                 counted, *ends = limits
@@ -318,10 +318,10 @@ class _Check:
         )
         return found if there else None
 
-    def mended(
+    def suggested_limit(
         self, inside: Row, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """A word on counting, and what stands behind the index in the limit that reads inside; None if unknown."""
+        """What a message suggests: a word on counting, and a limit that keeps the read inside; None if unknown."""
         (variable, *others) = values
         lows, highs = limits_of(variable, place.rows)
         step = inside.form.coefficient(variable)

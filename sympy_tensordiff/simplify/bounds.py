@@ -186,7 +186,7 @@ class _Tighten:
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
+        """The rows without those that only say that the range of a sum is not empty: an empty sum is 0 already.
 
         Those stay without which data in the others are read outside.
         """
@@ -238,7 +238,7 @@ class _Tighten:
                     again = yield self.visit(moved, facts)
                     return again
             limits, outer = nest(graph, rows, variables, facts)
-            limits = tuple(_settled(limit, facts) for limit in limits)
+            limits = tuple(_with_known_quotients(limit, facts) for limit in limits)
             # What the rows say of one variable together may leave it a single value.
             single = single_value(variables, tuple(bound_rows(limits)), facts)
             fewer = self.without_single(node, variables, rows, new, single)
@@ -278,8 +278,8 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
     )
 
 
-def _settled(limit: Bounds, facts: Rows) -> Bounds:
-    """The range of a variable without the quotients by sizes whose value the facts tell."""
+def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
+    """The range of a variable with the values of quotients by sizes, where the facts imply them."""
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]

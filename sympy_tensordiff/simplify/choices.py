@@ -36,7 +36,7 @@ class Choices:
             return False
         if node.plain:
             total = node.total or is_reciprocal(node, facts)
-            return total and all(implied(needed, facts) for needed in self.needed_by(node))
+            return total and all(implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
@@ -51,7 +51,7 @@ class Choices:
                 )
             else:
                 found = is_total(node.op, node.data, node.args)
-                found = found and all(implied(needed, facts) for needed in number_at(self.graph, node))
+                found = found and all(implied(needed, facts) for needed in definedness(self.graph, node))
                 for arg in node.args:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found
@@ -68,8 +68,8 @@ class Choices:
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
-    def needed_by(self, node: Node) -> Iterator[Row]:
-        """What has to hold for the reads in ``node``, but for those inside of binders."""
+    def read_conditions(self, node: Node) -> Iterator[Row]:
+        """The conditions under which all reads in ``node``, outside of its binders, are inside of their shapes."""
         stack = [node]
         while stack:
             top = stack[-1]
@@ -80,7 +80,7 @@ class Choices:
                 found = dict.fromkeys((top,) if top.op in ("read", "index") else ())
                 self.reads.setdefault(stack.pop(), {**found, **{k: None for arg in args for k in self.reads[arg]}})
         for read in self.reads[node]:
-            yield from number_at(self.graph, read)
+            yield from definedness(self.graph, read)
 
     def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
         """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
@@ -155,8 +155,8 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
     return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 
-def number_at(graph: Graph, node: Node) -> Rows:
-    """The rows that say that a read or an integer is a number: inside of its shape, and divided by what is positive."""
+def definedness(graph: Graph, node: Node) -> Rows:
+    """The rows under which a read is inside of its shape, and the divisors in an integer are positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
 

@@ -55,7 +55,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     terms = terms_with_guards(graph, frozenset(variables), body)
     if terms is not None:
         return graph.add([summation(graph, variables, rows, term) for term in terms])
-    waiting = _waiting_factor(body, frozenset(variables))
+    waiting = _unsolved_factor(body, frozenset(variables))
     if waiting is not None:
         # An index of this sum may be the unit pivot that the sum inside lacks.
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
@@ -96,7 +96,7 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The conditions that the body tests: what no bound expresses, and bounds by data that may be outside themselves.
+    """The conditions that the body tests, as no bound of a loop can: some rows, and bounds by data that may be outside.
 
     These would be read before the test that they are inside; whether they are is another pass's question.
     """
@@ -132,8 +132,8 @@ def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], v
     return found
 
 
-def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """A factor of the body that is a sum whose equation nothing solves, if the equation holds one of the variables."""
+def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
+    """A factor of the body that is a sum with an unsolved equation in one of the variables."""
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
@@ -343,7 +343,7 @@ def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
 
 
 def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
-    """Whether an index is known to lie between 0 and ``modulus - 1``: less or more has products that tell."""
+    """Whether the rows imply ``0 <= index < modulus``."""
     form = Affine.variable(v)
     return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
 

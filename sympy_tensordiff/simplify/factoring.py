@@ -160,7 +160,7 @@ class _Sum:
                 found = _candidate(term, m)
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
-        self._join_scalars()
+        self._merge_scalars()
         shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
         if not shared:
             return self.node
@@ -175,8 +175,8 @@ class _Sum:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
-    def _join_scalars(self) -> None:
-        """Terms of which a scalar is left go with those of which a tensor is left: a sum repeats a scalar by itself."""
+    def _merge_scalars(self) -> None:
+        """Merge groups whose remaining terms are scalars with groups of tensors: a sum repeats a scalar by itself."""
         alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
         for candidate, places in self.places.items():
             if candidate.others:
@@ -220,14 +220,14 @@ class _Sum:
         """Whether the product weighs less than the terms it stands for; a scalar stands in front at equal weight."""
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
-        freed = self._freed(old, leaves)
+        freed = self._used_only_by(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         added = [node for node in _above(product, leaves) if node in freed or not self.uses[node]]
         heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
         return heavier <= 0 if scalar else heavier < 0
 
-    def _freed(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """What only the terms need."""
+    def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
+        """The nodes that only these terms use."""
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
         for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):

@@ -117,8 +117,8 @@ def unconditional_parts(
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
 
 
-def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Refuse an index that is divided by a form that may be negative; grant that one that may be 0 is positive.
+def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
+    """Refuse divisors of indices that may be negative; assume that those that may be 0 are positive.
 
     What a read at such a quotient says is known only where its divisor is positive.
 
@@ -207,7 +207,7 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
     """
     names = graph.integers.keys() - graph.below.keys()
-    names -= _partly_selected(roots) if names else set()
+    names -= _selecting_tensors(roots) if names else set()
     if not names:
         return {}
     facts = positive_sizes(graph, roots)
@@ -234,8 +234,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
                     yield entry, node, axis
 
 
-def _partly_selected(roots: Sequence[Node]) -> set[str]:
-    """The tensors of integers that select what tensors hold of which not all entries need be computed."""
+def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
+    """The tensors of integers that select entries of computed tensors."""
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
     forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]

@@ -75,7 +75,7 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
+    """``p == 0`` as ``p <= 0`` if another guard has ``p >= 1`` and ``p`` is not negative: one choice of two."""
     guards = {term.data for term in terms if term.op == "guard"}
     return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
 

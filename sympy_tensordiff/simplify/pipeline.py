@@ -17,7 +17,7 @@ from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
-from sympy_tensordiff.simplify.facts import grant_divisors, input_facts, positive_sizes, read_with_ranges
+from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, read_with_ranges, require_positive_divisors
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
@@ -63,7 +63,7 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
     """What the nodes ``known`` take for granted; refused where a read of those ``given`` leaves its shape."""
     if reader.divisors:
-        grant_divisors(reader.graph, reader.divisors, known)
+        require_positive_divisors(reader.graph, reader.divisors, known)
     positive = positive_sizes(reader.graph, [*given, *known, *reader.leaves()])
     check_reads(reader, given, positive)
     return input_facts(reader.graph, known, positive)

@@ -133,7 +133,7 @@ class ProductsOfSums:
         return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """A guard apart from what it guards, as far as that can be outside of the sum and does no harm without it."""
+        """The rows of a guard that may leave the sum, and its body, where that is defined without them."""
         if factor.op != "guard":
             return [factor]
         variables = frozenset(limit.variable for limit in limits)

@@ -156,7 +156,7 @@ class _Explicit:
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
-        if node.plain and not self.unproven(tuple(self.choices.needed_by(node)), facts):
+        if node.plain and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
             return node
         key = (node, facts, self.conditions)
         if key not in self.done:
@@ -256,7 +256,7 @@ class _Explicit:
                 yield case, left
 
     def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
-        """The rows without those that hold where an entry of data lies below all numbers; None where one does not."""
+        """The rows that a data entry below all numbers does not fulfil by itself; None where one of them fails then."""
         left: list[Row] = []
         for row in rows:
             slope = row.form.coefficient(entry)

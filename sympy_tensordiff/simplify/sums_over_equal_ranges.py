@@ -162,7 +162,7 @@ def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozens
 
 
 def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int]) -> list[Term]:
-    """Terms that share a factor as one, those that share the one that most of them have first."""
+    """The terms with common factors taken out, the factor of most terms first."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
         common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]

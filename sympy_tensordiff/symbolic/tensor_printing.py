@@ -225,7 +225,7 @@ def _softmax(node: Any) -> Any | None:
     if not isinstance(node.template.expr, exp) or not _is(exponent, "TensorAdd"):
         return None
     for place, term in enumerate(exponent.args):
-        total, axes = _subtracted(term)
+        total, axes = _subtracted_logsumexp(term)
         rest = exponent.args[:place] + exponent.args[place + 1 :]
         if total is None or rest not in ((total.tensor,), total.tensor.args):
             continue
@@ -236,8 +236,8 @@ def _softmax(node: Any) -> Any | None:
     return None
 
 
-def _subtracted(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """The log-sum-exp of which a term is the negative, and the axes at which that stands; else None."""
+def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
+    """The ``u`` of a term ``-logsumexp(u)``, and its axes; None for other terms."""
     if rank(term) == 0:
         return (-term, ()) if _is(-term, "TensorLogSumExp") else (None, ())
     sign, term = term.args if _is(term, "TensorMul") and len(term.args) == 2 else (S.One, term)

@@ -120,7 +120,7 @@ class Shown:
 
 
 class Cases(Expr):
-    """Stands for a `Piecewise` under a binder: holds the same parts, and nobody takes it apart."""
+    """An opaque copy of a `Piecewise` under a binder, which SymPy does not take apart."""
 
     is_real = True
     is_commutative = True

@@ -106,7 +106,7 @@ class Split:
     slant: Slant | None = None
 
     def place(self, label: Affine) -> int:
-        """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
+        """The sort key of an axis by its label: indices around the sum in their order, then those of the sum."""
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)

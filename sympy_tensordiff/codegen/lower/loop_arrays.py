@@ -110,7 +110,7 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Ways to put variables in place of what stands in index forms and is no affine form itself, such as quotients.
+        """All ways to replace parts of index forms that are not affine, such as quotients, by variables.
 
         In all places; where the variables inside then stand nowhere else; nowhere.
         """
@@ -180,7 +180,7 @@ class LoopArrays:
         return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(gist(form, facts)))])[0]
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
+        """A value with new variables in place of its index forms, and the form of each variable."""
         yield {}, {}
         equal: dict[int, Affine] = {}
         for row in known:

@@ -88,7 +88,7 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """The arrays that are what a library gives, but for a factor and the order of axes, if nothing else uses that."""
+    """The arrays that are only scaled or transposed results of a library, which nothing else uses."""
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)

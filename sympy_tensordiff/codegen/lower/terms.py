@@ -270,7 +270,7 @@ def repeated_calls(
 
 
 def _inside(binder: Node) -> list[Node]:
-    """What stands below a binder and not below an inner one, nor below a call of a function."""
+    """The nodes of the body of a binder, without those of inner binders and calls."""
     return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 

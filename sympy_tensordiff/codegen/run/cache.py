@@ -182,17 +182,17 @@ def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
 
 
 class _TextLoader(importlib.abc.InspectLoader):
-    """Imports a text that stands, or would stand, in the file ``place``, whatever that holds by now."""
+    """Imports a text; ``path`` is the name of its file in tracebacks, which is not read."""
 
-    def __init__(self, source: str, place: str) -> None:
+    def __init__(self, source: str, path: str) -> None:
         self.source = source
-        self.place = place
+        self.path = path
 
     def get_source(self, fullname: str) -> str:
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.source, self.place)
+        return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:
         return False

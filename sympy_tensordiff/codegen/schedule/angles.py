@@ -71,7 +71,7 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """``body`` with the functions for near angles; ``wide`` tells of each whether it is none."""
+    """``body`` with the functions for near angles; ``wide`` is set where an angle is beyond `WIDEST`."""
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         angles: dict[Scalar, str] = {}

@@ -1,4 +1,4 @@
-"""Reads that a loop makes before others, in kernels that read where data select.
+"""Reads hoisted out of inner loops, in kernels that read where data select.
 
 For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
 every pass of the innermost loop, and could not vectorise that. So a loop reads once for all passes of the loops inside

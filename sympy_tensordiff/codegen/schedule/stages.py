@@ -184,7 +184,7 @@ def _is_short(length: Affine) -> bool:
 
 
 def _place(values: Sequence[Scalar], variable: str) -> int:
-    """How far behind in the index of a read a variable stands: entries along the last axis lie side by side."""
+    """The axis of a variable in a read, counted from the last one, along which entries are contiguous."""
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
     return max(places, default=-1 - sum(len(load.index) for load in loads))
