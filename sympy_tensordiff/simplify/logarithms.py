@@ -102,7 +102,7 @@ class Logarithms:
             return None
         if number.data <= 0 or abs(factor) != number.data:
             return None
-        share = graph.call(sigmoid, (graph.scale(2 * factor / number.data, tangent.args[0]),))
+        share = graph.call(sigmoid, (graph.scale(2 if factor > 0 else -2, tangent.args[0]),))
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
