@@ -66,9 +66,11 @@ BROKEN = {
     "'x);import os' is no identifier": one_kernel(let("x);import os", X), store(X)),
     "'lambda' is no identifier": one_kernel(let("lambda", X), store(X)),
     "size h: exactly one of lows and highs": replace(one_kernel(store(X)), sizes=(Size("h"),)),
-    "size h: g in g is no integer": replace(one_kernel(store(X)), sizes=(Size("h", lows=(Affine.variable("g"),)),)),
-    "array y: g in g is no integer": one_kernel(store(Number(0)), shape=(Affine.variable("g"),)),
-    "a check: g in g is no integer": replace(
+    "size h: g in g is no integer defined before": replace(
+        one_kernel(store(X)), sizes=(Size("h", lows=(Affine.variable("g"),)),)
+    ),
+    "array y: g in g is no integer defined before": one_kernel(store(Number(0)), shape=(Affine.variable("g"),)),
+    "a check: g in g is no integer defined before": replace(
         one_kernel(store(X)), checks=(Check((Row("ge", Affine.variable("g")),), ""),)
     ),
 }
