@@ -70,6 +70,19 @@ class Candidate:
         )
 
 
+@dataclass(frozen=True)
+class Stored:
+    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
+
+    ``order`` says which of the candidate's each axis is, where that is another order.
+    """
+
+    array: str
+    candidate: Candidate
+    lows: tuple[Affine, ...]
+    order: tuple[int, ...] = ()
+
+
 class Planner:
     """Finds the combinations of indices that a part depends on, and where it is needed."""
 

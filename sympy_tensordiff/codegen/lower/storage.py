@@ -12,7 +12,7 @@ from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, kind_of
+from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, Stored, kind_of
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
@@ -41,19 +41,6 @@ class Block:
         while block is not None:
             yield block
             block = block.parent
-
-
-@dataclass(frozen=True)
-class Stored:
-    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
-
-    ``order`` says which of the candidate's each axis is, where that is another order.
-    """
-
-    array: str
-    candidate: Candidate
-    lows: tuple[Affine, ...]
-    order: tuple[int, ...] = ()
 
 
 class Entry(NamedTuple):
