@@ -149,6 +149,8 @@ def transpose(A: Expression, axes: Any = None) -> Any:
     >>> T = td.TensorSymbol("T", (2, 3, 4))
     >>> td.transpose(T).shape, td.transpose(T, (1, 0, 2)).shape
     ((4, 3, 2), (3, 2, 4))
+    >>> td.ones((4, 3)).T.shape
+    (3, 4)
     >>> S = td.TensorSymbol("S", (3, 3), symmetric=True)
     >>> td.transpose(2*td.inv(S) + td.DeltaTensor(3))
     DeltaTensor(3) + 2*inv(S)
@@ -165,6 +167,9 @@ def transpose(A: Expression, axes: Any = None) -> Any:
 
 def is_symmetric(matrix: Any) -> bool:
     """Whether a matrix is symmetric because the variables in it are declared so: an inverse, a sum, a power of such."""
+    rows, columns = shape_of(matrix)
+    if rows != columns:
+        return False
     stack, seen = [matrix], {matrix}
     while stack:
         node = stack.pop()
