@@ -9,6 +9,7 @@ from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Row, Variable, quotient
 from .extrema import cases, greatest, least
+from .fourier_motzkin import project
 from .implication import implied
 from .nests import Bounds, bounds, order
 from .products import quotient_by, quotients_in, slope, times
@@ -21,6 +22,9 @@ ZERO = Affine()
 
 MOST_ORDERS = 24
 """So many orders of loops are tried where the best one has no bounds."""
+
+MOST = 16
+"""A projection that is only asked for the value of one variable is held to so many rows."""
 
 
 def nest_in_some_order(
@@ -44,6 +48,20 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
         rows += [Row("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
         rows += [Row("ge", form - Affine({variable: divisor})) for form, divisor in highs]
     return rows
+
+
+def to_residues(rows: Rows) -> Rows:
+    """Inequalities moved to the nearest value that a congruence beside them allows: even and < 14 is <= 12."""
+    result = []
+    for row in rows:
+        for other in rows:
+            if row.kind == "ge" and other.kind == "mod":
+                for sign in (1, -1):
+                    rest = row.form - sign * other.form
+                    if all(c % other.modulus == 0 for _, c in rest.terms):
+                        row = Row("ge", row.form - rest.constant % other.modulus)
+        result.append(row)
+    return tuple(result)
 
 
 def without_exact_floors(form: Affine, rows: Rows) -> Affine:
@@ -78,6 +96,13 @@ def single_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Sing
         found = _value_between(v, variables, rows, facts)
         if found is not None:
             return {v: found[0]}, [Row("ge", found[1])]
+    for v in variables if len(variables) > 1 else ():
+        # The ranges of the other variables may narrow this one; all rows stay.
+        if any(v in row.form.hidden() or abs(row.form.coefficient(v)) > 1 for row in rows):
+            narrowed = _projected(v, variables, rows)
+            found = _value_between(v, variables, narrowed, (*rows, *facts)) if narrowed else None
+            if found is not None:
+                return {v: found[0]}, []
     return None
 
 
@@ -101,10 +126,34 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
     return None
 
 
+def _projected(v: int, variables: Sequence[int], rows: Rows) -> Rows:
+    """What the rows say of one variable and of what is outside, without those that hide another variable.
+
+    Nothing where they leave the variable several values: projecting many variables out takes long.
+    """
+    others = frozenset(variables) - {v}
+    plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
+    if len(others) > 1 and not any(v in row.form.hidden() for row in plain) and not _is_one_value(v, variables, plain):
+        return ()
+    for other in sorted(others):
+        plain = list(project(plain, [other], most=MOST) or ())
+    return tuple(plain)
+
+
+def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
+    """Whether two points that agree outside of ``variables`` provably have the same ``v``.
+
+    The pairs of points are one system for all variables, so that it is solved once.
+    """
+    other = {w: Affine({-1 - w: 1}) for w in variables}
+    return implied(Row("ge", other[v] - Affine({v: 1})), (*rows, *(row.substitute(other) for row in rows)))
+
+
 def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single | None:
     """A variable that an equation multiplies by a positive symbol: its value and the guard that goes with it.
 
-    ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``.
+    ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
+    between 0 and ``M - 1`` is left out of the quotient: ``M*v == p - j`` gives ``floor(p/M)``.
     """
     for row in rows if any(row.kind == "eq" for row in rows) else ():
         for v in variables:
@@ -112,10 +161,19 @@ def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single |
             for sign in (1, -1) if parts is not None and not parts[0].is_constant else ():
                 factor, rest = (part * sign for part in parts or ())
                 if implied(Row("ge", factor - 1), (*rows, *facts)):
-                    value = quotient_by(-rest, factor)
+                    value = quotient_by(-_without_digit(rest, factor, (*rows, *facts)), factor)
                     if all(found.atoms().isdisjoint(variables) for found in quotients_in(value)):
                         return {v: value}, [Row("eq", times(value, factor) + rest)]
     return None
+
+
+def _without_digit(rest: Affine, factor: Affine, known: Rows) -> Affine:
+    """The form without a variable that is known to lie between 0 and ``factor - 1``."""
+    for v, c in rest.terms:
+        digit = Affine({v: 1})
+        if c == 1 and all(implied(Row("ge", form), known) for form in (digit, factor - 1 - digit)):
+            return rest - digit
+    return rest
 
 
 def _is_below(width: Affine, coefficient: Affine, known: Rows) -> bool:

@@ -37,6 +37,7 @@ from sympy_tensordiff.integer.values import (
     never_empty,
     number_of_values,
     single_value,
+    to_residues,
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
@@ -163,7 +164,7 @@ class _Tighten:
             rows = with_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
-            rows = exact_rows(rows, rows)
+            rows = to_residues(exact_rows(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         rows = equations + rows
         if any(row.kind == "eq" and data_terms(row.form) for row in rows):

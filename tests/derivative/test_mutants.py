@@ -394,6 +394,10 @@ def ceil_in_place_of_floor(patches):
     patches.function(conditions, "normalise", mutate)
 
 
+def rows_not_tightened(patches):
+    patches.function(values, "to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
+
+
 def a_redundant_row_too_many(patches):
     def mutate(original, rows, facts=()):
         result = original(rows, facts)
@@ -530,6 +534,7 @@ MUTANTS = [
     rows_of_one_contribution_dropped,
     only_the_last_contribution,
     ceil_in_place_of_floor,
+    rows_not_tightened,
     a_redundant_row_too_many,
     derivative_of_abs_is_one,
     derivative_of_abs_at_zero_is_one,
