@@ -225,10 +225,20 @@ def _solved_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, N
             if _is_extremum(extremum) and extremum not in reachable(*rest):
                 parts = [part for each in rest for part in (each.args if each.op == "add" else (each,))]
                 value = graph.add([graph.scale(1 / Fraction(factor), part) for part in parts])
-                if extremum.op != "call" or value in extremum.args:
+                if any(_skeleton(value) == _skeleton(one) for one in _values(extremum)):
                     found.append((value, extremum))
     # The greatest of several maxima holds them, and what is compared with it does, too.
     return max(found, key=lambda sides: len(reachable(sides[1])), default=(left, right))
+
+
+def _values(extremum: Node) -> tuple[Node, ...]:
+    return extremum.args if extremum.op == "call" else extremum.args[:1]
+
+
+def _skeleton(node: Node) -> set[Any]:
+    """What a value is made of but for its indices: other values of a maximum have the same."""
+    parts = [part for part in reachable(node) if part.op not in ("index", "compare", "and", "or", "not")]
+    return {(part.op, part.data if part.op in ("const", "tensor", "call") else None) for part in parts}
 
 
 def _is_extremum(node: Node) -> bool:

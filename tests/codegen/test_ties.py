@@ -200,3 +200,13 @@ def test_refusals():
     other = td.TensorComprehension(Piecewise((1, Eq(exp(x[i]) * x[i], VALUES)), (0, True)), (i, n))
     with pytest.raises(UnsupportedError, match="cannot determine which value attains the maximum"):
         td.lambdify([x], other, "numpy")
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_an_equation_with_a_multiple_of_a_maximum_stays():
+    """What is compared with it is no value of the maximum: nothing is divided."""
+    other = td.TensorSymbol("other", 1)
+    kernel = td.lambdify(
+        [x, other], Piecewise((1, Eq(49 * td.IndexedMax(x[k], (k, 0, n - 1)), other[0])), (0, True)), "numpy"
+    )
+    assert all(kernel(np.arange(float(top + 1)), np.array([49.0 * top])) == 1 for top in range(1, 60))
