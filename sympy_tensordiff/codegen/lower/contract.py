@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.paths import (
+from sympy_tensordiff.graph.contraction_order import (
     Extents,
+    Hints,
     Labelled,
     Path,
     Products,

@@ -1,8 +1,8 @@
-"""In which order the operands of an einsum are multiplied, two at a time.
+"""The sizes to plan for, and the order in which the operands of an einsum are multiplied, two at a time.
 
-The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply the matrices of a
-chain with each other although a vector stands at its end, so it also runs with the number of multiplications; its
-thorough ones miss the best order where three operands share a label: so they are compared with each other.
+The orders come from the searches of `opt_einsum`. Its greedy search minimises memory and would multiply the matrices of
+a chain with each other although a vector ends it, so it also runs with the number of multiplications; its thorough
+searches miss the best order where three operands share a label: the orders are compared with each other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,33 @@ from typing import Any
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
 
-from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.materialise import sums_labels
-from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.contractions import is_core, sums_labels
+from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.integer.affine import Affine
+
+SIZE = 100
+"""What a size is taken for of which nothing is said."""
+
+
+class Hints:
+    """The expected values of forms over sizes and free indices.
+
+    Parameters
+    ----------
+    sizes : mapping, optional
+        The expected values of variables.
+    """
+
+    def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
+        self.sizes = dict(sizes or {})
+
+    def __call__(self, form: Affine) -> int:
+        """The expected value of an extent, 1 or more."""
+        return max(1, form.evaluate({v: self.sizes.get(v, SIZE) for v in form.atoms()}))
+
+
+# ---------------------------------------------------------------------------- orders
+
 
 Labels = frozenset[int]
 Path = Sequence[tuple[int, ...]]
