@@ -16,9 +16,11 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.polynomials import Growth
 from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
@@ -110,8 +112,8 @@ class Candidate(NamedTuple):
     others: frozenset[Role]
 
 
-def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """``roots`` with common operands of the terms of their sums in front, where that is no heavier.
+def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
+    """``roots`` with common operands of the terms of their sums in front, where that is no heavier and costs no more.
 
     Parameters
     ----------
@@ -119,12 +121,15 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list
     roots : sequence of Node
     nodes : sequence of Node
         All that are reachable, arguments first.
+    model : CostModel
+    given : growth
+        That of the arrays which a form may store in any case.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
-        return _Sum(graph, node, uses, keys).factored() if node.op == "add" and _may_share(node) else node
+        return _Sum(graph, node, uses, keys, model, given).factored() if node.op == "add" and _may_share(node) else node
 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
@@ -144,11 +149,13 @@ def _may_share(node: Node) -> bool:
 
 
 class _Sum:
-    def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys) -> None:
+    def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys, model: CostModel, given: Growth) -> None:
         self.graph = graph
         self.node = node
         self.uses = uses
         self.keys = keys
+        self.model = model
+        self.given = given
         self.args = [arg for arg in node.args if arg.shape == node.shape]
         self.terms = [_term(graph, arg) for arg in self.args]
         self.places: dict[Candidate, dict[int, int]] = {}
@@ -224,7 +231,13 @@ class _Sum:
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         added = [node for node in _above(product, leaves) if node in freed or not self.uses[node]]
         heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
-        return heavier <= 0 if scalar else heavier < 0
+        return heavier <= 0 if scalar else heavier < 0 and self._costs_no_more(product, old, leaves)
+
+    def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
+        """Whether the product costs no more than the sum of the terms that it stands for."""
+        known = leaves.difference(old)
+        before = self.model.of([self.graph.add(old)], known)
+        return self.model.is_no_worse(self.model.of([product], known), before, self.given)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """The nodes that only these terms use."""
