@@ -247,7 +247,7 @@ class Differentiation:
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def slopes(self, leaves: Sequence[Node]) -> list[Node]:
-        """The derivatives of a gradient by several variables: forward over reverse, for expressions of whole tensors."""
+        """The derivatives of a gradient by several variables: forward over reverse, of expressions of whole tensors."""
         return [*map(self.forward_jacobian, leaves)] if self.is_whole else self.jacobians(leaves)
 
     def forward_jacobian(self, leaf: Node) -> Node:

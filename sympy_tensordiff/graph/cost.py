@@ -12,15 +12,15 @@ that of the whole.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, contraction_path, products
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import RANGED, Node, Shape, reachable
 from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
 from sympy_tensordiff.integer.rows import quotients_of
@@ -122,10 +122,12 @@ class _Count:
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
         self.model = model
         self.graph = model.graph
-        self.roots = frozenset(roots)
+        self.roots = frozenset(in_pairs(self.graph, roots, model.hints, known))
         self.known = known
-        parts = reachable(*roots, known=known)
-        self.products = Products(parts, roots, model.hints)
+        self.users: dict[Node, list[Node]] = {}
+        for part in reachable(*self.roots, known=known):
+            for arg in part.args:
+                self.users.setdefault(arg, []).append(part)
         self.operations = Polynomial()
         self.arrays: list[Polynomial] = []
 
@@ -141,9 +143,6 @@ class _Count:
             if key in seen:
                 continue
             seen.add(key)
-            if is_core(node) and node not in self.products.absorbed:
-                stack += [(operand, {}) for operand, _ in self._contraction(node)]
-                continue
             inner = {**own, **self._bound(node, own)}
             self._count(node, own, inner)
             stack += [(arg, inner) for arg in node.args]
@@ -162,6 +161,9 @@ class _Count:
             case "add" | "mul":
                 count = sum(arg.op != "const" for arg in node.args)
                 self.operations += volume * max(1, count - 1)
+            case "ein" if is_core(node):
+                loops = self.model.volume(node.data.extents)
+                self.operations += loops * (len(node.args) - 1 + sums_labels(node))
             case "pow" | "call" | "compare" | "select":
                 self.operations += volume
             case "sum" | "prod" | "max" | "min":
@@ -182,45 +184,14 @@ class _Count:
         """Whether a tensor has an array of its own."""
         if not node.shape or node.op == "tensor":
             return False
-        if node in self.roots or node.op in ("inv", "lse"):
+        if node in self.roots or node.op in ("inv", "lse") or sums_labels(node):
             return True
         if is_view(node) or (node.op == "cof" and node.data > 1):
             return False
-        users = self.products.users.get(node, ())
-        return any(user.op in ("inv", "cof", "lse", "read") or sums_labels(user) for user in users)
-
-    # -------------------------------------------------------------- contractions
-
-    def _contraction(self, node: Node) -> list[Labelled]:
-        """Add the products of two operands that an einsum takes; return its operands."""
-        output = tuple(range(len(node.shape)))
-        operands, extents = self.products.gathered(node, output, {})
-        used = Counter(label for _, labels in operands for label in set(labels))
-        used.update(output)
-        inputs = []
-        for _, labels in operands:
-            kept = frozenset(label for label in labels if used[label] > 1)
-            if len(kept) < len(set(labels)):
-                self._step(frozenset(labels), kept, extents, 0, is_last=len(operands) == 1)
-            inputs.append(kept)
-        sizes = {label: self.model.hints(extent) for label, extent in extents.items()}
-        path = contraction_path(inputs, frozenset(output), sizes)
-        for n, (chosen, product) in enumerate(products(inputs, frozenset(output), path), 1):
-            self._step(frozenset().union(*chosen), product, extents, 1, is_last=n == len(path))
-        if node in self.roots or sums_labels(node):
-            self.arrays.append(self.model.volume(node.shape))
-        return operands
-
-    def _step(
-        self, labels: frozenset[int], product: frozenset[int], extents: Extents, factors: int, *, is_last: bool
-    ) -> None:
-        """Add products of operands over ``labels``; where those are summed, the additions and the array that results."""
-        volume = self.model.volume(tuple(extents[label] for label in sorted(labels)))
-        self.operations += volume * factors
-        if product != labels:
-            self.operations += volume
-            if not is_last and product:
-                self.arrays.append(self.model.volume(tuple(extents[label] for label in sorted(product))))
+        users = self.users.get(node, ())
+        return any(
+            user.op in ("inv", "cof", "lse", "read") or (sums_labels(user) and len(user.args) > 1) for user in users
+        )
 
     # -------------------------------------------------------------- index notation
 
