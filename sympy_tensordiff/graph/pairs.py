@@ -109,9 +109,12 @@ class _Pairing:
         """About the work of a product of two operands, or of a sum over axes of one, and itself.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
-        need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``.
+        need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
+        of a system, which takes one sum as well as one term.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
+        if any(_core_of(operand).op == "inv" for operand, _ in operands):
+            return work, self.graph.ein(1, operands, output, extents)
         for place, (operand, labels) in enumerate(operands):
             written = self.written.get(operand, operand)
             if written.op == "add" and written.shape and any(map(_is_sparse, written.args)):
