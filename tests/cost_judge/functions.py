@@ -6,6 +6,7 @@ same text: this package's whole tensors, NumPy's and JAX's arrays; `indexed` wri
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -83,9 +84,7 @@ OPERATIONS: dict[str, Operation] = {
     "softmax": Operation("td.softmax({0}, axis={axis})", "softmax(xp, {0}, {axis})", cost=lambda *n: 4 * n[0]),
     "logsumexp": Operation("td.logsumexp({0}, axis={axis})", "logsumexp(xp, {0}, {axis})", cost=lambda *n: 3 * n[0]),
     "trace": Operation("td.trace({0})", "xp.trace({0})", cost=lambda *n: 0),
-    "shifted": Operation(
-        "{0} + 4*td.DeltaTensor({0}.shape[0])", "{0} + 4*xp.eye({0}.shape[0])", cost=lambda *n: n[0]
-    ),
+    "shifted": Operation("{0} + 4*td.DeltaTensor({0}.shape[0])", "{0} + 4*xp.eye({0}.shape[0])", cost=lambda *n: n[0]),
     "distances": Operation(
         "td.sum({0}**2, axis=1)[:, None] + td.sum({0}**2, axis=1)[None, :] - 2*({0} @ {0}.T)",
         "xp.sum(({0}[:, None] - {0}[None])**2, axis=2)",
@@ -147,7 +146,9 @@ class Step:
     def _einsum_cost(self, shapes: Sequence[Sequence[int]]) -> int:
         inputs, output = dict(self.options)["subscripts"].split("->")
         labels = inputs.split(",")
-        lengths = {label: n for own, shape in zip(labels, shapes, strict=False) for label, n in zip(own, shape)}
+        lengths = {
+            label: n for own, shape in zip(labels, shapes, strict=False) for label, n in zip(own, shape, strict=True)
+        }
         total, left = 0, set(labels[0])
         for number, own in enumerate(labels[1:], 1):
             every = left | set(own)
@@ -229,8 +230,21 @@ class Function:
         return total
 
     def largest(self, sizes: Sizes) -> int:
-        """The number of entries of the largest value of a step."""
-        return max(prod(sizes[letter] for letter in step.axes) for step in self.steps)
+        """The number of entries of the largest value of a step, or of the product of two operands of one."""
+        return max(max(prod(sizes[letter] for letter in axes) for axes in self._values(step)) for step in self.steps)
+
+    def _values(self, step: Step) -> list[str]:
+        """The axes of a value, and of the products of two operands that a product of three or more may begin with."""
+        if step.operation != "einsum" or len(step.operands) < 3:
+            return [step.axes]
+        inputs, output = dict(step.options)["subscripts"].split("->")
+        labels = inputs.split(",")
+        letters = dict(zip("".join(labels), "".join(self.axes[name] for name in step.operands), strict=True))
+        found = [step.axes]
+        for one, other in itertools.combinations(range(len(labels)), 2):
+            rest = set(output).union(*(own for n, own in enumerate(labels) if n not in (one, other)))
+            found.append("".join(letters[label] for label in {*labels[one], *labels[other]} & rest))
+        return found
 
     def text(self) -> str:
         """One line of Python that makes the tensors and the function ``f``."""
@@ -301,7 +315,9 @@ class Builder:
             return axes[0][:-1] + axes[1][1:]
         if operation == "einsum":
             inputs, output = options["subscripts"].split("->")
-            known = {label: a for own, given in zip(inputs.split(","), axes, strict=True) for label, a in zip(own, given)}
+            known = {
+                label: a for own, given in zip(inputs.split(","), axes, strict=True) for label, a in zip(own, given)
+            }
             return "".join(known[label] for label in output)
         if operation in ("sum", "dot", "inner", "squares", "norm", "trace", "det", "logdet"):
             return ""

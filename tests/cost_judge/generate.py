@@ -140,7 +140,8 @@ class Generator:
             if self.chance(0.4):
                 state = self.activation(state)
             if self.chance(0.2):
-                state = self.do("mul", state, self.input("u" if self.builder.axes(state) == "n" else "U", self.builder.axes(state)))
+                axes = self.builder.axes(state)
+                state = self.do("mul", state, self.input("u" if axes == "n" else "U", axes))
         self.head(state)
         return self.random.choice(variables)
 

@@ -94,20 +94,23 @@ class _Writer:
             kind, _, place = name.partition("_")
             pair = _PAIRS[{"div": "quotient"}.get(kind, kind)]
             return lambda i, j: pair(parts[0](i, j), parts[1](j if place == "row" else i))
-        return self.reduction(name, options, parts, axes)
+        return self.rearranged(name, options, parts) or self.reduction(name, options, parts, axes)
+
+    @staticmethod
+    def rearranged(name: str, options: Mapping[str, Any], parts: Sequence[Entry]) -> Entry | None:
+        """An operation that sums nothing."""
+        a = parts[0]
+        forms: dict[str, Entry] = {
+            "half": lambda *at: a(*at) / 2,
+            "transpose": lambda i, j: a(j, i),
+            "outer": lambda i, j: a(i) * parts[1](j),
+            "row": lambda *at: a(options["at"], *at),
+            "shifted": lambda i, j: a(i, j) + 4 * sympy.KroneckerDelta(i, j),
+        }
+        return forms.get(name)
 
     def reduction(self, name: str, options: Mapping[str, Any], parts: Sequence[Entry], axes: Sequence[str]) -> Entry:
         a = parts[0]
-        if name == "half":
-            return lambda *at: a(*at) / 2
-        if name == "transpose":
-            return lambda i, j: a(j, i)
-        if name == "outer":
-            return lambda i, j: a(i) * parts[1](j)
-        if name == "row":
-            return lambda *at: a(options["at"], *at)
-        if name == "shifted":
-            return lambda i, j: a(i, j) + 4 * sympy.KroneckerDelta(i, j)
         if name == "trace":
             return lambda: self.total(axes[0][0], lambda i: a(i, i))
         if name == "distances":
@@ -124,24 +127,27 @@ class _Writer:
             return lambda *at: self.total(inner, lambda k: a(*at[:rank], k) * parts[1](k, *at[rank:]))
         if name == "einsum":
             return self.einsum(options["subscripts"], parts, axes)
-        place = options["axis"]
+        return self.along(name, options["axis"], a, axes[0])
 
-        def along(body: Callable[[Any], Any], at: tuple[Any, ...]) -> Any:
-            return self.total(axes[0][place], lambda k: body(a(*at[:place], k, *at[place:])))
+    def along(self, name: str, place: int, a: Entry, axes: str) -> Entry:
+        """A reduction of one axis."""
+
+        def total(function: Callable[[Any], Any], at: tuple[Any, ...]) -> Any:
+            return self.total(axes[place], lambda k: function(a(*at[:place], k, *at[place:])))
 
         if name == "sum_axis":
-            return lambda *at: along(lambda value: value, at)
+            return lambda *at: total(lambda value: value, at)
         if name == "mean_axis":
-            return lambda *at: along(lambda value: value, at) / self.sizes[axes[0][place]]
+            return lambda *at: total(lambda value: value, at) / self.sizes[axes[place]]
         if name == "logsumexp":
-            return lambda *at: sympy.log(along(sympy.exp, at))
+            return lambda *at: sympy.log(total(sympy.exp, at))
         assert name == "softmax", name
-        return lambda *at: sympy.exp(a(*at)) / along(sympy.exp, (*at[:place], *at[place + 1 :]))
+        return lambda *at: sympy.exp(a(*at)) / total(sympy.exp, (*at[:place], *at[place + 1 :]))
 
     def einsum(self, subscripts: str, parts: Sequence[Entry], axes: Sequence[str]) -> Entry:
         inputs, output = subscripts.split("->")
         labels = inputs.split(",")
-        lengths = {label: a for own, given in zip(labels, axes, strict=True) for label, a in zip(own, given)}
+        lengths = dict(zip("".join(labels), "".join(axes), strict=True))
         summed = [label for label in lengths if label not in output]
 
         def entry(*at: Any) -> Any:

@@ -153,7 +153,9 @@ def limits(function: Function, costs: Mapping[str, Figures], sizes: Sizes) -> li
 # ---------------------------------------------------------------------------- values
 
 
-def wrong_values(function: Function, given: list[Any], found: Mapping[str, Any], seed: int, by_jax: bool) -> list[Breach]:
+def wrong_values(
+    function: Function, given: list[Any], found: Mapping[str, Any], seed: int, by_jax: bool
+) -> list[Breach]:
     """The results whose values differ from those of JAX, or of differences where that is not installed."""
     arrays = function.arrays(SMALL, seed)
     tangent = np.random.default_rng(seed + 1).standard_normal(arrays[function.wrt].shape)
@@ -215,9 +217,7 @@ def _differences(
 
     def central(f: Callable[[Any], Any], along: Any) -> Any:
         """A difference of fourth order."""
-        one, two = (
-            (np.asarray(f(x + h * along)) - np.asarray(f(x - h * along))) / (2 * h) for h in (step, 2 * step)
-        )
+        one, two = ((np.asarray(f(x + h * along)) - np.asarray(f(x - h * along))) / (2 * h) for h in (step, 2 * step))
         return (4 * one - two) / 3
 
     def value(at: Any) -> Any:

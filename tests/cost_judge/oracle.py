@@ -202,9 +202,7 @@ def _repeated(
     return operations, functions
 
 
-def _block(
-    body: Iterable[Statement], values: dict[str, Any], names: Collection[str], known: Mapping[Any, int]
-) -> Cost:
+def _block(body: Iterable[Statement], values: dict[str, Any], names: Collection[str], known: Mapping[Any, int]) -> Cost:
     """The cost of statements; what one of them has computed of the same operands, a later one does not compute."""
     operations = functions = 0
     known = dict(known)
@@ -269,4 +267,3 @@ def operation_cost(operation: Operation) -> Cost:
     if function in CONDITIONS or function in ("select", "abs", "sign", "floor", "ceil", "sqrt"):
         return 1, 0
     return 1, 1
-

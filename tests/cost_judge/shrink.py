@@ -33,14 +33,7 @@ def shrunk(function: Function, breach: Breach) -> tuple[Function, Breach]:
 def _smaller(function: Function) -> Iterator[Function]:
     """Functions with fewer steps in which the variable is still there, those with the fewest first."""
     steps = list(function.steps)
-    for place, step in enumerate(steps):
-        if not step.operation:
-            continue
-        if place < len(steps) - 2 and step.axes:
-            for head in ("sum", "squares"):
-                yield from _checked(function, [*steps[: place + 1], Step("end", "", head, (step.name,))])
-        elif not step.axes and place < len(steps) - 1:
-            yield from _checked(function, steps[: place + 1])
+    yield from _shorter(function)
     for step in steps:
         for operand in dict.fromkeys(step.operands):
             if step.operation and function.axes[operand] == step.axes and step is not steps[-1]:
@@ -52,6 +45,19 @@ def _smaller(function: Function) -> Iterator[Function]:
     for place, step in enumerate(steps):
         if step.operation in ACTIVATIONS and step.operation not in ("tanh", "square"):
             yield from _checked(function, [*steps[:place], replace(step, operation="tanh"), *steps[place + 1 :]])
+
+
+def _shorter(function: Function) -> Iterator[Function]:
+    """Functions that end at an earlier step."""
+    steps = list(function.steps)
+    for place, step in enumerate(steps):
+        if not step.operation:
+            continue
+        if place < len(steps) - 2 and step.axes:
+            for head in ("sum", "squares"):
+                yield from _checked(function, [*steps[: place + 1], Step("end", "", head, (step.name,))])
+        elif not step.axes and place < len(steps) - 1:
+            yield from _checked(function, steps[: place + 1])
 
 
 def _renamed(step: Step, old: str, new: str) -> Step:
