@@ -315,9 +315,7 @@ class Builder:
             return axes[0][:-1] + axes[1][1:]
         if operation == "einsum":
             inputs, output = options["subscripts"].split("->")
-            known = {
-                label: a for own, given in zip(inputs.split(","), axes, strict=True) for label, a in zip(own, given)
-            }
+            known = dict(zip(inputs.replace(",", ""), "".join(axes), strict=True))
             return "".join(known[label] for label in output)
         if operation in ("sum", "dot", "inner", "squares", "norm", "trace", "det", "logdet"):
             return ""
