@@ -43,7 +43,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command; 1 where a function breaks the law, is wrong, crashes or takes too long."""
-    options = _parser().parse_args(given)
+    options = parser().parse_args(given)
     counts: Counter[str] = Counter()
     worst: dict[str, tuple[float, str]] = {}
     start = time.process_time()
@@ -83,17 +83,18 @@ def main(given: Sequence[str] | None = None) -> int:
     return int(counts["judged"] != counts["within the law"] or bool(counts["crashed"] + counts["too slow"]))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.cost_judge", description=__doc__)
-    parser.add_argument("number", type=int, help="how many functions")
-    parser.add_argument("--seed", type=int, default=0, help="of the first; the next has the next (default 0)")
-    parser.add_argument("--kind", choices=sorted(set(KINDS)), help="only functions of this kind")
-    parser.add_argument("--orders", default="fghH", help="results: function, gradient, hvp, Hessian (default fghH)")
-    parser.add_argument("--no-values", dest="values", action="store_false", help="costs only")
-    parser.add_argument("--shrink", action="store_true", help="look for smaller functions with the same breach")
-    parser.add_argument("--limit", type=float, default=120, help="CPU seconds until a function is given up")
-    parser.add_argument("--slow", type=float, default=5, help="CPU seconds of symbolic work that are told")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    result = argparse.ArgumentParser(prog="python -m tests.cost_judge", description=__doc__)
+    result.add_argument("number", type=int, help="how many functions")
+    result.add_argument("--seed", type=int, default=0, help="of the first; the next has the next (default 0)")
+    result.add_argument("--kind", choices=sorted(set(KINDS)), help="only functions of this kind")
+    result.add_argument("--orders", default="fghH", help="results: function, gradient, hvp, Hessian (default fghH)")
+    result.add_argument("--no-values", dest="values", action="store_false", help="costs only")
+    result.add_argument("--shrink", action="store_true", help="look for smaller functions with the same breach")
+    result.add_argument("--limit", type=float, default=120, help="CPU seconds until a function is given up")
+    result.add_argument("--slow", type=float, default=5, help="CPU seconds of symbolic work that are told")
+    return result
 
 
 if __name__ == "__main__":
