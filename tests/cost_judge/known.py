@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-_REVERSE = "reverse over reverse stores what a product of three operands is split into"
 _GUARDS = "a guard around a product keeps its sums together: each layer adds a loop"
 
-KNOWN: dict[int, str] = {
-    0: _REVERSE,
-    12: _REVERSE,
-    14: _REVERSE,
-    15: _GUARDS,
-    16: _REVERSE,
-    26: _REVERSE,
-    28: _REVERSE,
-}
+KNOWN: dict[int, str] = {15: _GUARDS}
