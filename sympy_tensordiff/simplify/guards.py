@@ -11,13 +11,14 @@ the other guard, with the equation put in, is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import data_terms
+from sympy_tensordiff.integer.data import data_terms, without_tied_data
 from sympy_tensordiff.integer.implication import implied, is_empty, without_redundant
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
@@ -53,6 +54,59 @@ def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variabl
             if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
                 return row, {v: value}
     return None
+
+
+def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]) -> Node:
+    """Return ``body``, each factor of which an equation with data writes in as few indices as it can.
+
+    Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
+    is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
+
+    Parameters
+    ----------
+    graph : Graph
+    body : Node
+        Evaluated only where ``row`` holds.
+    row : Row
+        An equation with data.
+    solution : mapping
+        The equation solved for the data, or empty where a multiple of the data is known.
+    fixed : set of int
+        The variables that are sizes or free in the whole expression: a factor is as cheap with them as without.
+    """
+    ways: list[Callable[[Node], Node]] = [lambda factor: factor, partial(_without_data, graph, row, solution)]
+    data = frozenset[Variable](data_terms(row.form))
+    if not all(v in fixed for entry in data if isinstance(entry, Compound) for v in entry.atoms()):
+        ways.reverse()  # of two forms in equally many indices the one without the data
+    inside = row.form.hidden()
+    for v, c in row.form.terms:
+        value = Affine({v: 1}) - row.form * c
+        if abs(c) != 1 or v in solution or v in definitions(value.compounds()):
+            continue
+        if v in data or (isinstance(v, int) and v not in fixed and v not in inside):
+            ways.append(partial(_with_value, graph, v, value))
+    factors = [
+        min((way(factor) for way in ways), key=lambda node: sum(v not in fixed for v in node.free))
+        for factor in graph.factors(body)
+    ]
+    return graph.mul(factors)
+
+
+def _without_data(graph: Graph, row: Row, solution: Substitution, factor: Node) -> Node:
+    """A factor in which an equation has put the other terms for its data."""
+    factor = graph.substitute(factor, solution) if solution else factor
+    return graph.map_forms(factor, lambda form: without_tied_data(form, (row,)))
+
+
+def _with_value(graph: Graph, v: Variable, value: Affine, factor: Node) -> Node:
+    """A factor with the value of an index or of data; the factor itself where a range or a condition depends on it."""
+    keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
+    if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(factor, keys=keys)):
+        return factor
+    return graph.substitute(factor, {v: value})
+
+
+_CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest(term: tuple[Variable, int]) -> int:
