@@ -180,3 +180,14 @@ def test_one_softmax_in_every_layout(function, written):
     value, at = td.lambdify(tensors, (function, slope), "numpy")(*large)
     assert np.isfinite(value)
     assert np.isfinite(at).all()
+
+
+# ---------------------------------------------------------------- the root of a square of one column
+
+
+def test_the_norm_of_a_column_is_flat_at_zero():
+    a = sympy.MatrixSymbol("a", 2, 1)
+    for norm in (sympy.sqrt(a.T * a), sympy.sqrt(sympy.Trace(a.T * a))):
+        slope = td.lambdify([a], td.gradient(norm, a), "numpy")
+        assert slope(np.zeros((2, 1))).tolist() == [[0], [0]]
+        assert np.allclose(slope(np.array([[3.0], [4.0]])), [[0.6], [0.8]])
