@@ -149,7 +149,9 @@ def test_an_entry_of_a_tensor_that_depends_on_an_index_around_it_is_swept(rows):
 def test_an_inverse_that_depends_on_an_index_around_it_is_refused(rows):
     graph, leaf, tensor, q = rows
     inverse = graph.inverse(graph.ein(1, [(tensor, (0,)), (tensor, (1,))], (0, 1)))
-    with pytest.raises(UnsupportedError, match="a matrix that depends on an index around it has no derivative here: inv"):
+    with pytest.raises(
+        UnsupportedError, match="a matrix that depends on an index around it has no derivative here: inv"
+    ):
         swept(graph, leaf, graph.read(inverse, [Affine.of(1), Affine.of(0)]), [Affine.of(1), q])
 
 
