@@ -239,7 +239,7 @@ def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
         factors = [graph.split_view(arg) for arg in inner.args]
         if term is inner:
             chosen.append(inner)
-        elif term.data.inputs[0] == term.data.output:
+        elif term.data.scales:
             lighter = term.data.coefficient == -1 and 2 * sum(factor == -1 for factor, _ in factors) + 1 >= len(factors)
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)
