@@ -324,9 +324,12 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-    products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
-    return _answer(products, wrt, s, *vectors)
+    if work.is_whole:
+        parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
+        moved = [total(work.graph, column) for column in zip(*parts, strict=True)]
+    else:
+        moved = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
+    return _answer(work.finish_all(moved), wrt, s, *vectors)
 
 
 def _variable(value: Any, wrt: Any) -> Any:
