@@ -70,6 +70,10 @@ class Candidate:
         )
 
 
+Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], ...]]
+"""The rows, lows and highs of a candidate, which are those of all parts that depend on the same combinations."""
+
+
 @dataclass(frozen=True)
 class Stored:
     """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
@@ -91,6 +95,7 @@ class Planner:
         self.facts = facts
         self._axes: list[int] = []
         self._divided: dict[Node, frozenset[Affine]] = {}
+        self._domains: dict[tuple[tuple[Affine, ...], Context, bool], Domain | None] = {}
 
     def rank(self, node: Node, context: Context) -> int:
         """The number of combinations of the axes and loops that ``node`` depends on."""
@@ -106,10 +111,19 @@ class Planner:
         axes = self._numbered(len(forms))
         node = self._over(node, axes, list(inverse), list(inverse.values()))
         # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
-        held = [axis for axis in axes if axis in node.free]
-        forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
-        axes = self._numbered(len(held))
-        node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
+        if not node.free.issuperset(axes):
+            held = [axis for axis in axes if axis in node.free]
+            forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
+            axes = self._numbered(len(held))
+            node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
+        key = tuple(forms), context, rounded
+        if key not in self._domains:
+            self._domains[key] = self._domain(forms, axes, context, rounded)
+        domain = self._domains[key]
+        return None if domain is None else Candidate(node, axes, key[0], *domain)
+
+    def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
+        """Where some combinations run, and the bounds of each one; None where one has no bounds."""
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -120,7 +134,7 @@ class Planner:
                 return None
             lows.append(low)
             highs.append(high)
-        return Candidate(node, axes, tuple(forms), rows, tuple(lows), tuple(highs))
+        return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[Candidate]:
         """``node`` as a function of quotients of the variables where these are no more integers, and as `candidate`."""
@@ -392,8 +406,3 @@ def _start(found: Candidate, axis: int) -> int:
         if (factor := form.coefficient(axis)) and len(form.atoms() & frozenset(found.axes)) == 1:
             constants.append((abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)))
     return min(constants, default=(1, 0))[1]
-
-
-def kind_of(node: Node) -> tuple[str, Any]:
-    """What two nodes have in common that differ in their indices only."""
-    return node.op, node.data if node.op in ("call", "compare") else None
