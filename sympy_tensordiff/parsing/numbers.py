@@ -218,4 +218,6 @@ class Values:
         if name == "exp":
             self.numbers.check_exponential(value)
         is_deep = self.depth.levels.get(value, 0) >= EVALUATED
-        return self.bounded(self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))
+        return self.bounded(
+            self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)
+        )
