@@ -326,10 +326,10 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     if work.is_whole:
         parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-        moved = [total(work.graph, column) for column in zip(*parts, strict=True)]
+        products = [total(work.graph, column) for column in zip(*parts, strict=True)]
     else:
-        moved = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
-    return _answer(work.finish_all(moved), wrt, s, *vectors)
+        products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
+    return _answer(work.finish_all(products), wrt, s, *vectors)
 
 
 def _variable(value: Any, wrt: Any) -> Any:

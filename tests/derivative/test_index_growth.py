@@ -9,7 +9,7 @@ from sympy_tensordiff.codegen.lower.plan import Planner
 from sympy_tensordiff.symbolic import depth
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
-i, j, k, l, t, n, m = td.indices("i j k l t n m")  # noqa: E741
+i, j, k, l, t, n, m = td.indices("i j k l t n m")
 S, T = td.IndexedSum, td.TensorComprehension
 X, Y = td.TensorSymbol("X", (n, 3)), td.TensorSymbol("Y", (n, 3))
 u, w = td.TensorSymbol("u", n), td.TensorSymbol("w", n)
