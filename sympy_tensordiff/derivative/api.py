@@ -303,6 +303,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     Expr or tuple of Expr
         A tensor expression of the shape of ``wrt``; a tuple for a tuple.
 
+    Notes
+    -----
+    In index notation, the gradient is moved forward in the direction ``v``: the loops of the result are those of the
+    gradient, and it has about twice as many nodes (Griewank & Walther 2008, *Evaluating Derivatives*, chapter 5).
+
     Examples
     --------
     >>> import sympy_tensordiff as td
