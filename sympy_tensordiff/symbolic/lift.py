@@ -19,6 +19,7 @@ from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
@@ -193,6 +194,7 @@ class _Lift(Rewriting):
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
             limits.append((index, low, _unguarded(low, high)))
+        refuse_imaginary(expr.function, type(expr).__name__)
         body = yield self.visit(expr.function, scope)
         if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
@@ -208,10 +210,10 @@ class _Lift(Rewriting):
         result = lift_matrix(expr, lambda part: self.run(part, scope))
         return self.known(result, expr) if isinstance(result, TensorSymbol) else result
 
-    def conjugate(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Of what is real here, though SymPy has not been told."""
-        argument = yield self.visit(expr.args[0], scope)
-        return expr.func(argument) if argument.has(S.ImaginaryUnit) else argument
+    def of_complex(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """A function of complex numbers, of what is declared real."""
+        refuse_undeclared(expr, [old for old, _ in scope])
+        return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The same node over lifted arguments, unless SymPy's scalar node has taken whole tensors for scalars."""
@@ -231,7 +233,7 @@ class _Lift(Rewriting):
         sympy.IndexedBase: whole,
         sympy.Indexed: entry,
         sympy.KroneckerDelta: delta,
-        sympy.conjugate: conjugate,
+        **dict.fromkeys(OF_COMPLEX, of_complex),
     }
 
 

@@ -12,6 +12,7 @@ from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
@@ -29,8 +30,7 @@ def checked_body(value: Any, owner: str) -> Expr:
     for node in nodes_in([body], native_parts):
         if isinstance(node, TensorExpr):
             refuse_whole(node, f"the body of {owner}")
-        elif node is S.ImaginaryUnit:
-            raise UnsupportedError(f"the body of {owner} is complex: {body}; tensors are real, split it into two")
+    refuse_imaginary(body, owner)
     return body
 
 
