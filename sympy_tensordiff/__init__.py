@@ -38,6 +38,16 @@ from sympy_tensordiff.structure.api import structured_hessian as structured_hess
 from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
 from sympy_tensordiff.structure.nlp import nlp as nlp
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
+from sympy_tensordiff.symbolic.comparisons import equal as equal
+from sympy_tensordiff.symbolic.comparisons import greater as greater
+from sympy_tensordiff.symbolic.comparisons import greater_equal as greater_equal
+from sympy_tensordiff.symbolic.comparisons import less as less
+from sympy_tensordiff.symbolic.comparisons import less_equal as less_equal
+from sympy_tensordiff.symbolic.comparisons import logical_and as logical_and
+from sympy_tensordiff.symbolic.comparisons import logical_not as logical_not
+from sympy_tensordiff.symbolic.comparisons import logical_or as logical_or
+from sympy_tensordiff.symbolic.comparisons import not_equal as not_equal
+from sympy_tensordiff.symbolic.comparisons import where as where
 from sympy_tensordiff.symbolic.concatenation import concatenate as concatenate
 from sympy_tensordiff.symbolic.concatenation import cross as cross
 from sympy_tensordiff.symbolic.concatenation import kron as kron
@@ -64,12 +74,9 @@ from sympy_tensordiff.symbolic.entrywise_functions import clip as clip
 from sympy_tensordiff.symbolic.entrywise_functions import cos as cos
 from sympy_tensordiff.symbolic.entrywise_functions import cosh as cosh
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise as elementwise
-from sympy_tensordiff.symbolic.entrywise_functions import equal as equal
 from sympy_tensordiff.symbolic.entrywise_functions import erf as erf
 from sympy_tensordiff.symbolic.entrywise_functions import exp as exp
 from sympy_tensordiff.symbolic.entrywise_functions import floor as floor
-from sympy_tensordiff.symbolic.entrywise_functions import greater as greater
-from sympy_tensordiff.symbolic.entrywise_functions import less as less
 from sympy_tensordiff.symbolic.entrywise_functions import log as log
 from sympy_tensordiff.symbolic.entrywise_functions import maximum as maximum
 from sympy_tensordiff.symbolic.entrywise_functions import minimum as minimum
@@ -81,12 +88,12 @@ from sympy_tensordiff.symbolic.entrywise_functions import sqrt as sqrt
 from sympy_tensordiff.symbolic.entrywise_functions import square as square
 from sympy_tensordiff.symbolic.entrywise_functions import tan as tan
 from sympy_tensordiff.symbolic.entrywise_functions import tanh as tanh
-from sympy_tensordiff.symbolic.entrywise_functions import where as where
 from sympy_tensordiff.symbolic.functions import adj as adj
 from sympy_tensordiff.symbolic.functions import det as det
 from sympy_tensordiff.symbolic.functions import diag as diag
 from sympy_tensordiff.symbolic.functions import dot as dot
 from sympy_tensordiff.symbolic.functions import einsum as einsum
+from sympy_tensordiff.symbolic.functions import eye as eye
 from sympy_tensordiff.symbolic.functions import inv as inv
 from sympy_tensordiff.symbolic.functions import logdet as logdet
 from sympy_tensordiff.symbolic.functions import ones as ones
@@ -102,6 +109,7 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorC
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
+from sympy_tensordiff.symbolic.operators import matmul as matmul
 from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.rearrangements import flip as flip
 from sympy_tensordiff.symbolic.rearrangements import moveaxis as moveaxis
@@ -125,6 +133,7 @@ from sympy_tensordiff.symbolic.reductions import sum as sum
 from sympy_tensordiff.symbolic.reductions import var as var
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
+from sympy_tensordiff.symbolic.signatures import explain_calls as _explain_calls
 from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedProduct as IndexedProduct
@@ -134,6 +143,8 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorCompr
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
 from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+
+_explain_calls(globals())
 
 __version__ = "0.1.0"
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer
+from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
+from sympy_tensordiff.symbolic.indices import as_int
+from sympy_tensordiff.symbolic.limits import checked_extent
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate, TensorDeterminant, TensorInverse, checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
+from sympy_tensordiff.symbolic.tabulate import tabulate
 
 einsum = EinsumProduct
 inv = TensorInverse
@@ -61,6 +64,43 @@ def ones(shape: Any) -> Any:
     (2, 3)
     """
     return FilledTensor(Integer(1), shape)
+
+
+def eye(N: Any, M: Any = None, k: int = 0) -> Any:
+    """The matrix with ones on a diagonal and zeros elsewhere: the unit matrix.
+
+    Parameters
+    ----------
+    N : int or Expr
+        The number of rows.
+    M : int or Expr, optional
+        The number of columns; that of the rows where it is left out.
+    k : int
+        The diagonal, counted from the main one to the right.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of shape ``(N, M)``.
+
+    Raises
+    ------
+    ShapeError
+        If an extent is not positive.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> td.eye(n), td.eye(n, m, 1)
+    (DeltaTensor(n), TensorComprehension(KroneckerDelta(j, i + 1), (i, n), (j, m)))
+    """
+    rows = checked_extent(N, "td.eye")
+    columns = rows if M is None else checked_extent(M, "td.eye")
+    diagonal = as_int(k, "eye: k")
+    if rows == columns and diagonal == 0:
+        return DeltaTensor(rows)
+    return tabulate((rows, columns), (), lambda i, j: KroneckerDelta(j, i + diagonal))
 
 
 def trace(A: Expression) -> Any:

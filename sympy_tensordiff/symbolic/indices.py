@@ -151,8 +151,10 @@ def as_expr(value: object, what: str) -> Any:
     except SympifyError:
         expr = None
     if not isinstance(expr, sympy.Basic):
-        array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
-        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
+        hint = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
+        if isinstance(value, str):
+            hint = '; a text is not a symbol: n = td.indices("n") is one for an index or a size'
+        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{hint}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
 

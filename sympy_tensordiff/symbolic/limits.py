@@ -14,7 +14,7 @@ from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
-from sympy_tensordiff.symbolic.whole import refuse_whole
+from sympy_tensordiff.symbolic.whole import index_letters, refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
 
@@ -29,7 +29,8 @@ def checked_body(value: Any, owner: str) -> Expr:
         )
     for node in nodes_in([body], native_parts):
         if isinstance(node, TensorExpr):
-            refuse_whole(node, f"the body of {owner}")
+            entry = f"{node.name if node.is_symbol else 'T'}[{', '.join(index_letters(node.rank))}]"
+            refuse_whole(node, f"the body of {owner}", f"write an entry of it, {entry}; td.sum adds all entries")
     refuse_imaginary(body, owner)
     return body
 
