@@ -133,7 +133,6 @@ from sympy_tensordiff.symbolic.reductions import sum as sum
 from sympy_tensordiff.symbolic.reductions import var as var
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
-from sympy_tensordiff.symbolic.signatures import explain_calls as _explain_calls
 from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedProduct as IndexedProduct
@@ -143,8 +142,6 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorCompr
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
 from sympy_tensordiff.testing.differences import check_derivative as check_derivative
-
-_explain_calls(globals())
 
 __version__ = "0.1.0"
 

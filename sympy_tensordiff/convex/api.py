@@ -18,12 +18,14 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
+@explained
 def certify_convex(
     f: Any,
     wrt: Any,

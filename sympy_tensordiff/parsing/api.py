@@ -11,8 +11,10 @@ from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.symbolic.calls import explained
 
 
+@explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
     """An expression out of a text: in the language of the thesis, in index notation, or a matrix formula.
 

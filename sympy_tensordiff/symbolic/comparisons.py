@@ -10,6 +10,7 @@ import sympy
 from sympy import And, Ne, Not, Or, Piecewise, S, sympify
 from sympy.logic.boolalg import Boolean
 
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, public
 from sympy_tensordiff.symbolic.operations import operand
@@ -144,6 +145,7 @@ def logical_not(A: Any) -> Any:
     return _connected(Not, (A,), "logical_not")
 
 
+@explained
 def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     """``A`` where a condition holds, else ``B``, entry by entry.
 

@@ -11,6 +11,7 @@ from sympy import Basic, Dummy, Integer, Lambda
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -18,6 +19,7 @@ from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 
+@explained
 def elementwise(f: Any, *operands: Any) -> Any:
     """A function of real numbers, applied entry by entry.
 
@@ -183,6 +185,7 @@ maximum = _extremum("maximum", sympy.Max, "largest")
 minimum = _extremum("minimum", sympy.Min, "smallest")
 
 
+@explained
 def square(A: Scalar) -> Any:
     """``A**2``, entry by entry.
 
@@ -204,6 +207,7 @@ def square(A: Scalar) -> Any:
     return operand(A, "square") ** Integer(2)
 
 
+@explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     """The entries, at least ``low`` and at most ``high``; None is no bound.
 

@@ -8,6 +8,7 @@ from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.indices import as_int
@@ -66,6 +67,7 @@ def ones(shape: Any) -> Any:
     return FilledTensor(Integer(1), shape)
 
 
+@explained
 def eye(N: Any, M: Any = None, k: int = 0) -> Any:
     """The matrix with ones on a diagonal and zeros elsewhere: the unit matrix.
 
@@ -103,6 +105,7 @@ def eye(N: Any, M: Any = None, k: int = 0) -> Any:
     return tabulate((rows, columns), (), lambda i, j: KroneckerDelta(j, i + diagonal))
 
 
+@explained
 def trace(A: Expression) -> Any:
     """The sum of the diagonal of a square matrix.
 
@@ -131,6 +134,7 @@ def trace(A: Expression) -> Any:
     return EinsumProduct("ii->", A)
 
 
+@explained
 def diag(A: Expression) -> Any:
     """The diagonal of a square matrix, or the matrix with a vector as its diagonal.
 
@@ -163,6 +167,7 @@ def diag(A: Expression) -> Any:
     return EinsumProduct("ii->i", A) if len(shape) == 2 else EinsumProduct("i,ij->ij", A, DeltaTensor(shape))
 
 
+@explained
 def transpose(A: Expression, axes: Any = None) -> Any:
     """The tensor with its axes in another order; a matrix that is known to be symmetric is its own transpose.
 
@@ -223,6 +228,7 @@ def is_symmetric(matrix: Any) -> bool:
     return True
 
 
+@explained
 def dot(x: Expression, y: Expression) -> Any:
     """The inner product of two vectors.
 
@@ -251,6 +257,7 @@ def dot(x: Expression, y: Expression) -> Any:
     return EinsumProduct("i,i->", x, y)
 
 
+@explained
 def outer(A: Expression, B: Expression) -> Any:
     """The outer product: all entries of ``A`` times all entries of ``B``; the axes of ``A`` first.
 
@@ -284,6 +291,7 @@ def outer(A: Expression, B: Expression) -> Any:
     return EinsumProduct(f"{left},{right}->{left}{right}", A, B)
 
 
+@explained
 def logdet(A: Expression) -> Any:
     """The logarithm of the determinant of a square matrix, where that is positive; its gradient is ``inv(A).T``.
 
@@ -312,6 +320,7 @@ def logdet(A: Expression) -> Any:
     return entrywise_functions.log(det(A))
 
 
+@explained
 def solve(A: Expression, b: Expression) -> Any:
     """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix, as `numpy.linalg.solve`.
 

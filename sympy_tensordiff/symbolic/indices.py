@@ -32,6 +32,7 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
@@ -46,6 +47,7 @@ class Substitution(dict[Expr, Expr]):
     """A rule for `xreplace` that means free symbols only: binders inside keep theirs."""
 
 
+@explained
 def indices(names: str, *others: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
 
@@ -304,7 +306,8 @@ def _reason(expr: Any) -> str:
     ):
         return (
             f"{expr} is data of a tensor, but no entry of one of integers: where data select what is read, use such "
-            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int)"
+            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int) or "
+            "IndexedBase('idx', integer=True)"
         )
     return (
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "

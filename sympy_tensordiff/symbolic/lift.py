@@ -14,6 +14,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
@@ -26,6 +27,7 @@ from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Sco
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
+@explained
 def lift(expr: Any) -> Any:
     """SymPy's own notation rewritten into the classes of this package.
 
@@ -250,7 +252,8 @@ def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
         )
     if base.is_extended_real is False or base.is_commutative is False:
         raise UnsupportedError(f"the IndexedBase {base} is declared not to be real; tensors are real")
-    result: TensorSymbol = TensorSymbol(str(base.label), shape if base.shape is None else base.shape)
+    dtype = int if base.is_integer else float
+    result: TensorSymbol = TensorSymbol(str(base.label), shape if base.shape is None else base.shape, dtype=dtype)
     return result
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
@@ -120,6 +121,7 @@ def remainder(left: Any, right: Any) -> Any:
     return subtract(left, multiply(right, floor_divide(left, right)))
 
 
+@explained
 def matmul(A: Expression, B: Expression) -> Any:
     """``A @ B`` by NumPy's rule: of matrices and vectors, and of stacks of matrices in the last two axes.
 

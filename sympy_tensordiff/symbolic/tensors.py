@@ -6,6 +6,7 @@ import keyword
 import re
 import sys
 import unicodedata
+from functools import partial
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr, S, Tuple
@@ -14,6 +15,7 @@ from sympy.core.symbol import Str
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
@@ -76,6 +78,11 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     _is_leaf = True
     _diff_wrt = True
 
+    @partial(
+        explained,
+        name="td.TensorSymbol",
+        hints={"shape": 'give the shape, td.TensorSymbol("X", (n, m)) with n, m = td.indices("n m")'},
+    )
     def __new__(
         cls,
         name: Any,

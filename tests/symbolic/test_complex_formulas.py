@@ -56,7 +56,9 @@ def test_refused(name):
     with pytest.raises(UnsupportedError) as caught:
         build()
     message = str(caught.value)
-    assert message.startswith(f"{applied} is about complex numbers, and tensors and scalars are real: declare "), message
+    assert message.startswith(f"{applied} is about complex numbers, and tensors and scalars are real: declare "), (
+        message
+    )
     assert message.endswith(f"({names[-1]!r}, real=True), {TWO}"), message
     assert re.findall(r"\('(\w+)', real=True\)", message) == names
 
@@ -64,9 +66,13 @@ def test_refused(name):
 @every("body", [exp(2 * I * i / N) * psi[i], Abs(psi[i] + I * phi[i]) ** 2, I * psi[i]])
 def test_the_imaginary_unit_names_the_bases(body):
     for build in (lambda: td.diff(total(body), psi[p]), lambda: td.IndexedSum(body, (i, 0, N - 1))):
-        with pytest.raises(UnsupportedError, match=r"the body of .* is complex: .*IndexedBase\('psi', real=True\), or wri"):
+        with pytest.raises(
+            UnsupportedError, match=r"the body of .* is complex: .*IndexedBase\('psi', real=True\), or wri"
+        ):
             build()
-    with pytest.raises(UnsupportedError, match="the constant I is not a finite real number; .* write two real tensors"):
+    with pytest.raises(
+        UnsupportedError, match=r"the constant I is not a finite real number; .* write two real tensors"
+    ):
         td.diff(I * x[0], x[0])
 
 
