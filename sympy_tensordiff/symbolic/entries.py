@@ -246,9 +246,11 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         except IndexExpressionError as error:
             raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
         if form.is_constant and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
+            place = extent + form.constant
+            last = f"; write {place}" if form.constant < 0 and not place.is_negative else ""
             raise OutOfShapeError(
                 f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
-                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"
+                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around{last}"
             )
         result.append(index)
     return tuple(result)

@@ -302,8 +302,10 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append((start, step, len(shape)))
             shape.append(length)
         else:
-            next(extents)
-            places.append(as_expr(index, "an index"))
+            extent, place = next(extents), as_expr(index, "an index")
+            # As the bounds of a slice, a negative number counts from the end of the axis.
+            counts_back = place.is_Integer and place < 0 and not (extent.is_Integer and place < -extent)
+            places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]

@@ -26,6 +26,10 @@ from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Sco
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
 
 
+MAX_AXES = 64
+"""As many axes as an array of NumPy can have."""
+
+
 class TensorSymbol(PrintedSymbol, TensorExpr):
     r"""A tensor variable; ``A[i, j]`` is its entry.
 
@@ -95,6 +99,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     ) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = checked_name(name)
+        if len(extents) > MAX_AXES:
+            raise ShapeError(f"tensor {name} has {len(extents)} axes, and arrays of NumPy have {MAX_AXES} at most")
         parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
         symmetry = dtype if dtype in (_SYMMETRIC, _POSITIVE) else _symmetry(symmetric, positive, name)
         if symmetry is not None:

@@ -132,7 +132,7 @@ def test_formulas_as_they_are_written_on_paper(run):
     names = "declare A[m, n], x[n], b[m]"
     by_bars, by_name = (answer(run, f"{names} {norm}^2", "--wrt", "x") for norm in ("||A*x - b||", "norm2(A*x - b)"))
     assert by_bars == by_name == "2*A.T @ (A @ x - b)"
-    assert answer(run, "declare x f(x) = sin(x)*x^2") == "x^2*cos(x) + 2*x*sin(x)"
+    assert answer(run, "declare x f(x) = sin(x)*x^2") == "x**2*cos(x) + 2*x*sin(x)"
     assert "compute(" in answer(run, "--form", "c", "declare x[n] f(x) = ||x||^2")
 
 

@@ -116,7 +116,9 @@ def test_the_number_of_indices_is_the_rank(read, message):
     [
         (lambda: z[3], r"z\[3\]: index 3 of axis 0 lies outside of 0 … 2 \(shape \(3,\)\)"),
         (lambda: z[-1], "negative ones do not wrap around"),
-        (lambda: x[-1], "index -1 of axis 0 lies outside of 0 … n - 1"),
+        (lambda: x[-1], r"index -1 of axis 0 lies outside of 0 … n - 1 .*wrap around; write n - 1$"),
+        (lambda: z[-4], "negative ones do not wrap around$"),
+        (lambda: TensorSymbol("B", (2, 3))[-3], "index -3 of axis 0 lies outside of 0 … 1"),
         (lambda: A[0, -2], "index -2 of axis 1"),
         (lambda: TensorSymbol("B", (2, 3))[2, 0], "index 2 of axis 0 lies outside of 0 … 1"),
         (lambda: z[i].subs(i, 7), "index 7 of axis 0"),
