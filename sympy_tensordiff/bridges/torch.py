@@ -104,7 +104,9 @@ def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[An
     types = []
     for position, (label, value) in enumerate(zip(function.labels, values, strict=True)):
         if position in function.integers:
-            tensors.append(value if isinstance(value, torch.SymInt) else _integer(label, value))
+            # To PyTorch's compiler, an integer that differs between calls is an int without methods.
+            is_plain = isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
+            tensors.append(value if is_plain else _integer(label, value))
             continue
         is_number = isinstance(value, int | float)
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
