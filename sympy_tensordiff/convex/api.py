@@ -66,8 +66,9 @@ def certify_convex(
     -----
     "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
     (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and where logarithms and roots of affine
-    or concave scalars have a value; for `logdet` of an affine matrix, where the matrix is positive definite. At the boundary of the domain the certificate speaks for limits: a function that is
-    continuous there is convex there as well.
+    or concave scalars have a value; for `logdet` of an affine matrix, where the matrix is positive definite. At the
+    boundary of the domain the certificate speaks for limits: a function that is continuous there is convex there as
+    well.
 
     The second derivative of a composition ``g(a, s)`` of affine parts and inner scalars is ``d' G d`` plus the slopes
     times the second derivatives of the inner scalars; sums of squares, a bound of Cauchy and Schwarz, Gram forms, and

@@ -70,10 +70,14 @@ def test_the_imaginary_unit_names_the_bases(body):
             UnsupportedError, match=r"the body of .* is complex: .*IndexedBase\('psi', real=True\), or wri"
         ):
             build()
-    with pytest.raises(
-        UnsupportedError, match=r"the constant I is not a finite real number; .* write two real tensors"
+    real = r"is not a finite real number; tensors are real: "
+    for build, message in (
+        (lambda: td.diff(I * x[0], x[0]), f"the constant I {real}write two real tensors"),
+        (lambda: I * td.sin(x), f"the operand I {real}write two real tensors"),
+        (lambda: td.where(td.greater(x, 0), x, -sympy.oo), f"the operand -oo {real}for a value that is never the"),
     ):
-        td.diff(I * x[0], x[0])
+        with pytest.raises(UnsupportedError, match=message):
+            build()
 
 
 @pytest.mark.parametrize(
