@@ -29,7 +29,9 @@ def checked_body(value: Any, owner: str) -> Expr:
     for node in nodes_in([body], native_parts):
         if is_whole(node):
             entry = f"{node.name if node.is_symbol else 'T'}[{', '.join(index_letters(node.rank))}]"
-            refuse_whole(node, f"the body of {owner}", f"write an entry of it, {entry}; td.sum adds all entries")
+            refuse_whole(
+                node, f"the body of {owner}", also=f", or write an entry of it, {entry}; td.sum adds all entries"
+            )
         elif node is S.ImaginaryUnit:
             refuse_imaginary(body, owner)
     return body

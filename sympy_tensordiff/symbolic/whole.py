@@ -94,7 +94,7 @@ def index_letters(rank: int) -> list[str]:
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
-def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
+def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
     """Raise where a tensor of rank > 0 stands in for a scalar."""
     if not is_whole(operand):
         return
@@ -104,7 +104,7 @@ def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
     entry = f"{name}[{', '.join(letters)}]"
     shown = operand if operand.is_symbol else f"the tensor T = {operand}"
     way_out = way_out or f"write it entry by entry, e.g. TensorComprehension({entry} + 1, {limits})"
-    raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}")
+    raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}{also}")
 
 
 def refuse_asked(tensor: Any, asking: FrameType) -> None:
