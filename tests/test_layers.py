@@ -257,5 +257,5 @@ def test_one_convolution_stays_in_few_files() -> None:
         derive()
     finally:
         sys.setprofile(before)
-    assert len(files) <= 40, sorted(files)
+    assert len(files) <= 41, sorted(files)  # one of them explains calls that do not fit
     assert len(rooms) <= 390

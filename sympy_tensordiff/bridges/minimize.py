@@ -19,6 +19,7 @@ from sympy_tensordiff.structure.api import flat, independent_variables, structur
 from sympy_tensordiff.structure.nlp import FlatVariables, starting_at
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import directions_of
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -164,6 +165,7 @@ class MinimizeProblem:
             raise ArgumentError(f"{name} is for a scalar loss, and this one has the shape {shape}: use fun and jac")
 
 
+@explained
 def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:

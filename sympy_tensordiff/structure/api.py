@@ -21,6 +21,7 @@ from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, gro
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
 from sympy_tensordiff.structure.values import Assembler, GroupKernel, directions_of
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -207,6 +208,7 @@ class StructuredDerivative:
         return prepared.values, known
 
 
+@explained
 def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> StructuredDerivative:
     """The Hessian of a scalar as a sparse or structured operator, compiled.
 
@@ -267,6 +269,7 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     return StructuredDerivative(args, [own], wrt, hessian_terms(own, independent_variables(wrt)), True, **options)
 
 
+@explained
 def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> StructuredDerivative:
     """The Jacobian of a tensor as a sparse or structured operator, compiled.
 

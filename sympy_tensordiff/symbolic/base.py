@@ -289,6 +289,25 @@ class Node(walkers.Shown, NoCode, Expr):
     def _eval_conjugate(self) -> Any:
         return self
 
+    def __float__(self) -> float:
+        raise self._without_value("float")
+
+    def __int__(self) -> int:
+        raise self._without_value("int")
+
+    def __complex__(self) -> complex:
+        raise self._without_value("complex")
+
+    def _without_value(self, what: str) -> ArgumentTypeError:
+        """The error for an expression that is taken for a number."""
+        free = self.free_symbols
+        sizes = {symbol for part in free for extent in getattr(part, "shape", ()) for symbol in extent.free_symbols}
+        arrays = ", ".join(f"{name}: …" for name in sorted(map(str, free - sizes)))
+        shown = self if not measures(self).size > 30 else f"the {type(self).__name__}"
+        return ArgumentTypeError(
+            f"{what} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
+        )
+
 
 def is_placeholder(new: Basic) -> bool:
     """Whether ``new`` is the ``subs_d0*subs_m`` that simultaneous `subs` inserts for a moment.

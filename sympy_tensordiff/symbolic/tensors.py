@@ -6,6 +6,7 @@ import keyword
 import re
 import sys
 import unicodedata
+from functools import partial
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr, S, Tuple
@@ -14,6 +15,7 @@ from sympy.core.symbol import Str
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
@@ -22,6 +24,10 @@ from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymb
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, named_in
 
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
+
+
+MAX_AXES = 64
+"""As many axes as an array of NumPy can have."""
 
 
 class TensorSymbol(PrintedSymbol, TensorExpr):
@@ -76,6 +82,11 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     _is_leaf = True
     _diff_wrt = True
 
+    @partial(
+        explained,
+        name="td.TensorSymbol",
+        hints={"shape": 'give the shape, td.TensorSymbol("X", (n, m)) with n, m = td.indices("n m")'},
+    )
     def __new__(
         cls,
         name: Any,
@@ -88,6 +99,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     ) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = checked_name(name)
+        if len(extents) > MAX_AXES:
+            raise ShapeError(f"tensor {name} has {len(extents)} axes, and arrays of NumPy have {MAX_AXES} at most")
         parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
         symmetry = dtype if dtype in (_SYMMETRIC, _POSITIVE) else _symmetry(symmetric, positive, name)
         if symmetry is not None:
