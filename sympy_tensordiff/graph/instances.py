@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Variable
@@ -25,16 +26,31 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
     return next(instances(graph, body, variables, node), None)
 
 
+class Comparison(NamedTuple):
+    """How nodes with some forms in place of variables are compared with another node.
+
+    ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can tell. ``moves`` gives
+    all forms that are tried where some have been read off, which may be wrong by a multiple of a divisor.
+    """
+
+    form: Callable[[Affine], Affine] = lambda form: form
+    node: Callable[[Node], Node] = lambda node: node
+    moves: Callable[[Assignment], Iterator[dict[Any, Affine]]] = lambda found: iter([dict(found)])
+
+
+EXACT = Comparison()
+
+
 def instances(
-    graph: Graph, body: Node, variables: Sequence[int], node: Node, alike: Callable[[Node], Node] = lambda node: node
+    graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
     """All such forms. They are read off where both nodes read the same tensor, or have ranges or indices as numbers.
 
-    They count if the substitution gives ``node`` itself, or what is ``alike``: a form that several nodes have.
+    They count if the substitution gives ``node`` itself, or what ``compare`` says is the same.
     """
 
     def normal(part: Node) -> Node:
-        return alike(with_joined_indices(graph, part))
+        return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
     body, node = normal(body), normal(node)
@@ -46,12 +62,23 @@ def instances(
     sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
     pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
-    for n, found in enumerate(_solutions(pairs, keys, {})):
-        bound = (v for form in found.values() for v in form.atoms() if v < 0)
-        if node.free.issuperset(bound) and normal(graph.substitute(body, found)) is node:
-            yield {v: found[v] for v in variables}
-        if n > MOST:
-            break
+    reads = [part for part in reachable(body, keys=keys) if part.op == "read" and part.args[0].op == "tensor"]
+    reads.sort(key=lambda part: len(targets.get(part.args[0], [])))
+    seen = {tensor: set(forms) for tensor, forms in targets.items()}
+
+    def reads_the_same(found: Assignment) -> bool:
+        """Whether each read of the body is one of the node: most assignments fail at the first."""
+        for part in reads:
+            forms = tuple([compare.form(form.substitute(found)) for form in part.data])
+            if forms not in seen.get(part.args[0], ()):
+                return False
+        return True
+
+    for first in islice(_solutions(pairs, keys, {}), MOST):
+        for found in compare.moves(first):
+            bound = (v for form in found.values() for v in form.atoms() if v < 0)
+            if node.free.issuperset(bound) and reads_the_same(found) and normal(graph.substitute(body, found)) is node:
+                yield {v: found[v] for v in variables}
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:
@@ -127,10 +154,12 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
             left = form.substitute({v: known[v] for v in form.atoms() if v in known})
             open_ = [v for v in left.atoms() if v in unknown and v not in known]
             if not open_:
-                if left != value:
+                if left != value and not (left.compounds() or value.compounds()):
                     return None
-            elif len(open_) == 1 and (c := left.coefficient(v := open_[0])) and v not in left.hidden():
-                exact = _divided(value - left + Affine({v: c}), c)
+            elif len(open_) == 1 and (c := _solvable(left, open_[0])):
+                v = open_[0]
+                seen = Affine({w: c for w, c in left.terms if w == v or v not in _atoms((Affine({w: 1}),))}, left.constant)
+                exact = _divided(value - seen + Affine({v: c}), c)
                 if exact is None:
                     return None
                 known[v] = exact
@@ -139,6 +168,12 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
         if len(rest) == len(waiting):
             return known
         waiting = rest
+
+
+def _solvable(form: Affine, variable: int) -> int:
+    """The coefficient of a variable if an equation with the form may be solved for it, up to multiples of divisors."""
+    c = form.coefficient(variable)
+    return 0 if variable in form.hidden() and abs(c) != 1 else c
 
 
 def _divided(form: Affine, divisor: int) -> Affine | None:
