@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Variable
 from sympy_tensordiff.integer.data import DataEntry, compounds_in
+from sympy_tensordiff.integer.products import SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in
 
 Forms = tuple[Affine, ...]
@@ -58,7 +59,7 @@ def instances(
     for part in reachable(node):
         for place, forms in _reads(part):
             # An equation may have the other sign where its variables come in another order.
-            targets.setdefault(place, []).extend((forms, (-forms[0],)) if place in ("eq", "mod") else (forms,))
+            targets.setdefault(place, []).extend((forms, *_opposites(place, forms)))
     sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
     pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
@@ -108,8 +109,21 @@ def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
     for place, forms in _own_forms(part):
         yield place, forms
         for compound in compounds_in(forms):
-            kind = compound.tensor if isinstance(compound, DataEntry) else ""
-            yield (type(compound).__name__, kind), compound.forms()
+            if isinstance(compound, (Quotient, SymbolicQuotient)):
+                yield "quotient", (compound.form, Affine.of(compound.divisor))
+            else:
+                kind = compound.tensor if isinstance(compound, DataEntry) else ""
+                yield (type(compound).__name__, kind), compound.forms()
+
+
+def _opposites(place: Any, forms: Forms) -> Iterator[Forms]:
+    """The forms of equal compounds or rows in the opposite direction: ``floor(-p/n)`` is ``-1 - floor((p - 1)/n)``."""
+    if place in ("eq", "mod"):
+        yield (-forms[0],)
+    elif place == "quotient":
+        form, divisor = forms
+        yield -1 - form, divisor
+        yield divisor - 1 - form, divisor
 
 
 def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
@@ -158,8 +172,9 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
                     return None
             elif len(open_) == 1 and (c := _solvable(left, open_[0])):
                 v = open_[0]
-                seen = Affine({w: c for w, c in left.terms if w == v or v not in _atoms((Affine({w: 1}),))}, left.constant)
-                exact = _divided(value - seen + Affine({v: c}), c)
+                if v in left.hidden():
+                    left, value = _plain(left), _plain(value)
+                exact = _divided(value - left + Affine({v: c}), c)
                 if exact is None:
                     return None
                 known[v] = exact
@@ -174,6 +189,11 @@ def _solvable(form: Affine, variable: int) -> int:
     """The coefficient of a variable if an equation with the form may be solved for it, up to multiples of divisors."""
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c
+
+
+def _plain(form: Affine) -> Affine:
+    """A form without its compounds, among them the multiples of divisors."""
+    return Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
 
 
 def _divided(form: Affine, divisor: int) -> Affine | None:

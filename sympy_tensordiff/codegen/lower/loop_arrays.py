@@ -212,22 +212,31 @@ class LoopArrays:
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
         """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
         axes, node = stored.axes, stored.candidate.node
-        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
-        parts = {part for part in parts if part.atoms() <= node.free}
-        while True:
-            values = {part: Affine.variable(self.graph.fresh("w")) for part in sorted(parts)}
-            pattern = self.graph.substitute(node, values)
-            seen = {part for part in parts if part.atoms().intersection(axes) <= pattern.free}
-            if seen == parts:
-                break
-            parts = seen
-        holes = {next(form.variables()): part for part, form in values.items()}
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)
-        for found in instances(self.graph, pattern, (*axes, *holes), value, compare) if holes else ():
-            given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
-            if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
-                yield found
+        for holes, pattern in self.patterns(node, axes):
+            for found in instances(self.graph, pattern, (*axes, *holes), value, compare):
+                given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
+                if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
+                    yield found
+
+    def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
+        """A node with variables in place of as many parts of its index forms as leave each axis in sight."""
+        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
+        own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
+        tried = set()
+        for first in range(len(own)):
+            holes: dict[int, Compound] = {}
+            pattern = node
+            for part in (*own[first:], *own[:first]):
+                hole = self.graph.fresh("w")
+                next_pattern = self.graph.substitute(pattern, {part: Affine.variable(hole)})
+                if next_pattern.free >= part.atoms().intersection(axes):
+                    holes[hole], pattern = part, next_pattern
+            chosen = frozenset(holes.values())
+            if holes and chosen not in tried:
+                tried.add(chosen)
+                yield holes, pattern
 
 
 def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
@@ -268,11 +277,11 @@ def _periods(node: Node, axis: int) -> list[Affine]:
 
 
 def _upright(form: Affine) -> Affine:
-    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``."""
-    turned = {}
+    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``, inner quotients first."""
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):
             first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)
             if first < 0:
-                turned[found] = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
-    return form.substitute(turned) if turned else form
+                opposite = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
+                return _upright(form.substitute({found: opposite}))
+    return form
