@@ -110,9 +110,7 @@ def sum_of(left: Integer, right: Integer, factor: int = 1) -> Integer:
 
 
 def quotient(form: Integer, divisor: Integer) -> Integer:
-    return Integer(
-        floor(form.written / divisor.written), lambda env, data: form.at(env, data) // divisor.at(env, data)
-    )
+    return Integer(floor(form.written / divisor.written), lambda env, data: form.at(env, data) // divisor.at(env, data))
 
 
 def remainder(form: Integer, divisor: Integer) -> Integer:

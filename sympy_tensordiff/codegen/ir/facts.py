@@ -91,10 +91,7 @@ class Prover:
         facts = tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
         if facts != self._plain and implied(row, (*context, *facts)):
             return True
-        cases = dict.fromkeys(
-            tuple([each for each in case if self._own(each) <= used])
-            for case in self.cases
-        )
+        cases = dict.fromkeys(tuple([each for each in case if self._own(each) <= used]) for case in self.cases)
         return any(cases) and all(implied(row, (*context, *case, *facts)) for case in cases)
 
     def _sizes_in(self, rows: Iterable[Row]) -> set[Variable]:
