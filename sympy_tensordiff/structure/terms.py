@@ -9,9 +9,9 @@ functions (Griewank & Toint 1982), applied at each sum. No delta appears: a read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
@@ -19,9 +19,13 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic.binders import Binder as TensorBinder
 from sympy_tensordiff.symbolic.lift import lift
+from sympy_tensordiff.symbolic.replacement import Replacement
+from sympy_tensordiff.symbolic.rewriting import to_indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, in_full
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in, parts, postorder
 
 MOST_PATHS = 2_000
 """More terms than this are refused: sums nested so deeply have a derivative that is no sparse sum."""
@@ -82,16 +86,13 @@ class Term(NamedTuple):
             name = next(name for name in fresh if name not in taken)
             names[index] = sympy.Symbol(name, integer=True)
             taken.add(name)
-        return self.renamed(names)
+        return self.renamed(Replacement(names))
 
-    def renamed(self, names: dict[Expr, Expr]) -> Term:
-        """The term with other indices."""
-        binders = tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders)
-        conditions = tuple(c.xreplace(names) for c in self.conditions)
-        row, column = (
-            BlockIndex(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column)
-        )
-        return Term(binders, conditions, self.value.xreplace(names), row, column, self.mirrored)
+    def renamed(self, names: Callable[[Any], Any]) -> Term:
+        """Return the term with other indices: ``names`` is applied to all of its expressions."""
+        binders = tuple(Binder(*map(names, binder)) for binder in self.binders)
+        row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
+        return Term(binders, tuple(map(names, self.conditions)), names(self.value), row, column, self.mirrored)
 
 
 class _First(NamedTuple):
@@ -134,10 +135,21 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 def written_out(scalar: Any) -> Expr:
     """A scalar in index notation, without entries of composite tensors."""
     own = lift(in_full(scalar))
-    if hasattr(own, "rewrite") and not isinstance(own, TensorEntry | IndexedSum):
-        own = own.rewrite(IndexedSum)
-    # Only where it is needed: SymPy writes ``x + 5 == m`` as ``x == m - 5`` then, which differs between doubles.
-    return own.doit() if any(not isinstance(one.tensor, TensorSymbol) for one in own.atoms(TensorEntry)) else own
+    return cast(Expr, _Entries().run(own if isinstance(own, TensorEntry | IndexedSum) else to_indices(own)))
+
+
+class _Entries(Rewriting):
+    """Write out the entries of composite tensors, each shared part once."""
+
+    def entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
+        body = expr.tensor.write_out(expr.indices)
+        return expr if body is None else (yield self.visit(body, scope))
+
+    def binder(self, expr: Any, scope: Any) -> Recursion[Any]:
+        body = yield self.visit(expr.body, scope)
+        return expr if body is expr.body else expr._trusted(body, expr.limits)
+
+    rules: ClassVar[Rules] = {TensorEntry: entry, TensorBinder: binder}
 
 
 # ---------------------------------------------------------------------------- the chain rule
@@ -149,7 +161,7 @@ class _Cut(NamedTuple):
     function: Expr
     reads: dict[Expr, BlockIndex]
     sums: dict[Expr, IndexedSum]
-    back: dict[Expr, Expr]
+    back: Replacement
 
 
 def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
@@ -169,10 +181,10 @@ def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
         for b in range(a, len(symbols)):
             value = curvature[a][b]
             if value != 0:
-                yield from _products(cut, left, symbols[b], value.xreplace(cut.back), variables)
+                yield from _products(cut, left, symbols[b], cut.back(value), variables)
     for total, slope in zip(cut.sums.values(), slopes, strict=True):
         for term in _second(total, variables):
-            yield term._replace(value=slope.xreplace(cut.back) * term.value)
+            yield term._replace(value=cut.back(slope) * term.value)
 
 
 def _products(cut: _Cut, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
@@ -205,7 +217,7 @@ def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
     for symbol, slope in zip(symbols, gradient(cut.function, symbols), strict=True):
         if slope != 0:
             for first in _reads_of(cut, symbol, variables):
-                yield first._replace(value=slope.xreplace(cut.back) * first.value)
+                yield first._replace(value=cut.back(slope) * first.value)
 
 
 def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
@@ -213,12 +225,12 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, IndexedSum] = {}
     stand_ins: dict[Expr, Expr] = {}
-    stack, seen = [scalar], set()
+    stack, seen = [scalar], set[int]()
     while stack:
         node = stack.pop()
-        if node in seen:
+        if id(node) in seen or node in stand_ins:
             continue
-        seen.add(node)
+        seen.add(id(node))
         tensor = node.tensor if isinstance(node, TensorEntry) else node
         if tensor in variables:
             indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
@@ -232,10 +244,10 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
                 f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions and sums in "
                 "index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
             )
-        else:
-            stack += reversed(node.args)
-    function = scalar.xreplace(stand_ins)
-    return _Cut(function, reads, sums, {symbol: node for node, symbol in stand_ins.items()})
+        elif not _binds(node):
+            stack += reversed(parts(node))
+    function = Replacement(stand_ins)(scalar)
+    return _Cut(function, reads, sums, Replacement({symbol: node for node, symbol in stand_ins.items()}))
 
 
 def _binds(node: Any) -> bool:
@@ -248,15 +260,14 @@ def _binds(node: Any) -> bool:
 
 
 def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
-    return any(node.has(variable) for variable in variables)
+    return not free_symbols_in([node]).isdisjoint(variables)
 
 
 def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
     """The binders of a sum, outermost first, under names of their own, and its body."""
     body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
-    names = {limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}
-    binders = tuple(Binder(names[i], low.xreplace(names), high.xreplace(names)) for i, low, high in limits)
-    return binders, body.xreplace(names)
+    names = Replacement({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits})
+    return tuple(Binder(*map(names, limit)) for limit in limits), names(body)
 
 
 # ---------------------------------------------------------------------------- conditions
@@ -265,8 +276,9 @@ def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
 def _normalised(terms: Any) -> tuple[Term, ...]:
     """The terms with conditions as rows, and with the sums over the indices that no place holds inside their values."""
     found: list[Term] = []
+    known: dict[int, Any] = {}
     for term in terms:
-        for conditions, value in _cases(term.value):
+        for conditions, value in _cases(term.value, known):
             found.append(_reduced(term._replace(conditions=(*term.conditions, *conditions), value=value)))
             if len(found) > MOST_PATHS:
                 raise UnsupportedError(
@@ -276,34 +288,57 @@ def _normalised(terms: Any) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
-    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside."""
+Cases: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
+"""The summands of a value, each with the conditions that it has."""
+
+
+def _cases(value: Expr, known: dict[int, tuple[Expr, Cases]]) -> Cases:
+    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside.
+
+    ``known`` holds the answers for parts by their identities. A part without conditions stays the same object.
+    """
+    for node in postorder(value, known, _case_parts, id):
+        known[id(node)] = node, _own_cases(node, [known[id(part)][1] for part in _case_parts(node)])
+    return known[id(value)][1]
+
+
+def _case_parts(value: Any) -> tuple[Any, ...]:
+    """Return the parts whose conditions are those of the value."""
+    if isinstance(value, sympy.Mul | sympy.Add):
+        return tuple(value.args)
     if isinstance(value, Piecewise) and not any(_holds_values(c) for _, c in value.args):
-        return _branches(value.args)
+        return tuple(part for part, _ in value.args)
+    return ()
+
+
+def _own_cases(value: Any, below: list[Cases]) -> Cases:
+    """Return the cases of a value, given those of its `_case_parts`."""
+    if isinstance(value, Piecewise) and below:
+        return _branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):
         return [((sympy.Eq(*value.args[:2]),), sympy.S.One)]
+    if not any(len(cases) != 1 or cases[0][0] for cases in below) and not isinstance(value, IndexedSum):
+        return [((), value)] if value != 0 else []
     if isinstance(value, sympy.Mul):
         return [
             (tuple(dict.fromkeys(row for rows, _ in case for row in rows)), sympy.Mul(*(v for _, v in case)))
-            for case in product(*map(_cases, value.args))
+            for case in product(*below)
         ]
     if isinstance(value, sympy.Add):
         together: dict[tuple[Boolean, ...], list[Expr]] = {}
-        for conditions, part in (case for argument in value.args for case in _cases(argument)):
+        for conditions, part in (case for cases in below for case in cases):
             together.setdefault(conditions, []).append(part)
         return [(conditions, sympy.Add(*parts)) for conditions, parts in together.items()]
-    if isinstance(value, IndexedSum):
-        return [(_is_filled(value), value)]
-    return [((), value)] if value != 0 else []
+    return [(_is_filled(value), value)]
 
 
-def _branches(pieces: Any) -> list[tuple[tuple[Boolean, ...], Expr]]:
+def _branches(pieces: list[Any], below: list[Cases]) -> Cases:
     found, before = [], sympy.true
-    for part, condition in pieces:
+    for condition, cases in zip(pieces, below, strict=True):
         own = sympy.And(before, condition)
         if own != sympy.false:
             rows = () if own == sympy.true else (own,)
-            found += [((*rows, *inner), v) for inner, v in _cases(part)]
+            found += [((*rows, *inner), v) for inner, v in cases]
         before = sympy.And(before, sympy.Not(condition))
     return found
 
@@ -313,7 +348,7 @@ def _is_filled(total: IndexedSum) -> tuple[Boolean, ...]:
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _symbols((low, high)) & bound]
     conditions = [c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true]
-    cases = _cases(total.args[0])
+    cases = _cases(total.args[0], {})
     if len(cases) == 1:
         conditions += [c for c in cases[0][0] if not c.free_symbols & bound]
     return tuple(conditions)
@@ -321,9 +356,11 @@ def _is_filled(total: IndexedSum) -> tuple[Boolean, ...]:
 
 def _holds_values(condition: Any) -> bool:
     """Whether a condition depends on a real number."""
-    entries = condition.atoms(TensorEntry)
-    bare = condition.xreplace({entry: sympy.S.Zero for entry in entries})
-    return any(entry.tensor.dtype is not int for entry in entries) or any(not s.is_integer for s in bare.free_symbols)
+    nodes = nodes_in([condition], lambda node: () if isinstance(node, TensorEntry) else parts(node))
+    return any(
+        node.tensor.dtype is not int if isinstance(node, TensorEntry) else node.is_Symbol and not node.is_integer
+        for node in nodes
+    )
 
 
 def _reduced(term: Term) -> Term:

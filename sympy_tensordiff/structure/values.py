@@ -15,7 +15,9 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
 from sympy_tensordiff.structure.terms import Binder
 from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 Points = Sequence[NDArray[np.int64]]
 
@@ -39,7 +41,7 @@ class GroupKernel:
             moved = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
             axes = [(step, count)]
             arguments += lists
-        values = [value.xreplace(moved) for value in group.values]
+        values = [*map(Replacement(moved), group.values)]
         results = tuple(TensorComprehension(value, *axes) for value in _with_roots(values, axes))
         self._kernel = lambdify(tuple(arguments), results, "numba", **options)
 
@@ -64,12 +66,13 @@ def _with_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[
 
     Half-integer powers of one base are powers of its square root.
     """
-    powers = [{p for p in v.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2} for v in values]
+    roots_of = [{p for p in nodes_in([v]) if isinstance(p, sympy.Pow)} for v in values]
+    powers = [{p for p in own if p.exp.is_Rational and p.exp.q == 2} for own in roots_of]
     counts = Counter(base for own in powers for base in {p.base for p in own})
     index = tuple(i for i, _ in axes)
     roots = {base: TensorComprehension(sympy.sqrt(base), *axes)[index] for base, n in counts.items() if n > 1}
     chosen = {p: roots[p.base] ** (2 * p.exp) for own in powers for p in own if p.base in roots}
-    return [value.xreplace(chosen) for value in values]
+    return [*map(Replacement(chosen), values)]
 
 
 def _is_box(group: Group) -> bool:
@@ -82,7 +85,7 @@ def _is_box(group: Group) -> bool:
 
 def unused(name: str, args: Sequence[Any]) -> str:
     """A name that no argument has."""
-    taken = {str(getattr(a, "name", a)) for a in args} | {str(s) for a in args for s in a.free_symbols}
+    taken = {str(getattr(a, "name", a)) for a in args} | {str(s) for s in free_symbols_in(args)}
     while name in taken:
         name += "_"
     return name
