@@ -100,8 +100,8 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
     if key not in derivative._kernels:
         moved, axes = over_box((*inner, *own))
         tensor = TensorComprehension(Replacement(moved)(value), *axes)
-        derivative._kernels[key] = lambdify(derivative.args, tensor, "numba", **derivative._options)
-    values = derivative._kernels[key](*operator._arrays)
+        derivative._kernels[key] = lambdify(derivative.args, tensor, **derivative._options)
+    values = derivative._kernels[key](*operator._call.values)
     rank = math.prod(_length(b, known) for b in inner)
     group = Group(own, (), (Term(own, (), sympy.S.One, place, BlockIndex(0, ())),), False)
     pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)
