@@ -17,9 +17,10 @@ from sympy_tensordiff.codegen.run.compilation import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.calls import Call, CallReader
+from sympy_tensordiff.structure.chain_rule import hessian_terms, jacobian_terms
 from sympy_tensordiff.structure.pattern import Group, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
+from sympy_tensordiff.structure.terms import Term
 from sympy_tensordiff.structure.values import Entries, ValueKernel, directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

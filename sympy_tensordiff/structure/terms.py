@@ -1,15 +1,8 @@
-"""A derivative as a sum of terms: over the points of a polyhedron, a value at a row and a column.
-
-A function in index notation is a composition of scalar functions and sums. Let ``e = g(r_1, ..., s_1, ...)`` with reads
-``r`` of the variables and inner sums ``s`` of them. The first derivative has one term for each read, and the terms of
-each inner sum times its partial derivative; the second has one for each pair of reads, the products of the first-order
-terms of each pair of sums, and the second-order terms of each sum. This is the structure of partially separable
-functions (Griewank & Toint 1982), applied at each sum. No delta appears: a read says itself to which row it belongs.
-"""
+"""Terms: over the points of a polyhedron, a value at a row and a column; their conditions, and the points they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -17,15 +10,15 @@ import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.binders import Binder as TensorBinder
+from sympy_tensordiff.symbolic.indices import parse
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.rewriting import to_indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, in_full
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in, parts, postorder
+from sympy_tensordiff.symbolic.tensors import TensorEntry, in_full
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
 
 MOST_PATHS = 2_000
 """More terms than this are refused: sums nested so deeply have a derivative that is no sparse sum."""
@@ -95,43 +88,6 @@ class Term(NamedTuple):
         return Term(binders, tuple(map(names, self.conditions)), names(self.value), row, column, self.mirrored)
 
 
-class _First(NamedTuple):
-    """One term of a first derivative."""
-
-    binders: tuple[Binder, ...]
-    value: Expr
-    place: BlockIndex
-
-
-def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the second derivative of a scalar.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> k, n = td.indices("k n")
-    >>> x = td.TensorSymbol("x", n)
-    >>> for term in hessian_terms(td.IndexedSum(x[k]**2 * x[k + 1], (k, 0, n - 2)), (x,)):
-    ...     print(term)
-    2*x[k + 1] at [0, k] x [0, k] for k = 0 .. n - 2
-    2*x[k] at [0, k] x [0, k + 1] and transposed for k = 0 .. n - 2
-    """
-    return _normalised(_second(written_out(loss), tuple(variables)))
-
-
-def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the first derivatives of tensors or scalars, whose rows are the entries of all of them in turn."""
-    found: list[Term] = []
-    for number, function in enumerate(functions):
-        shape = tuple(getattr(function, "shape", ()))
-        axes = tuple(Binder(sympy.Dummy(f"i{a}", integer=True), sympy.S.Zero, n - 1) for a, n in enumerate(shape))
-        row = BlockIndex(number, tuple(binder.index for binder in axes))
-        body = written_out(function[row.indices] if shape else function)
-        for first in _first(body, tuple(variables)):
-            found.append(Term((*axes, *first.binders), (), first.value, row, first.place))
-    return _normalised(found)
-
-
 def written_out(scalar: Any) -> Expr:
     """A scalar in index notation, without entries of composite tensors."""
     own = lift(in_full(scalar))
@@ -152,134 +108,17 @@ class _Entries(Rewriting):
     rules: ClassVar[Rules] = {TensorEntry: entry, TensorBinder: binder}
 
 
-# ---------------------------------------------------------------------------- the chain rule
-
-
-class _Cut(NamedTuple):
-    """A scalar with symbols in place of the reads of the variables and of the sums that hold them."""
-
-    function: Expr
-    reads: dict[Expr, BlockIndex]
-    sums: dict[Expr, IndexedSum]
-    back: Replacement
-
-
-def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """The second derivative of one scalar; of a pair of places that differ, one is given and mirrored."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
-        for term in _second(body, variables):
-            yield term._replace(binders=(*binders, *term.binders))
-        return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
-    if not symbols:
-        return
-    slopes = gradient(cut.function, tuple(cut.sums)) if cut.sums else ()
-    curvature = hessian(cut.function, symbols)
-    for a, left in enumerate(symbols):
-        for b in range(a, len(symbols)):
-            value = curvature[a][b]
-            if value != 0:
-                yield from _products(cut, left, symbols[b], cut.back(value), variables)
-    for total, slope in zip(cut.sums.values(), slopes, strict=True):
-        for term in _second(total, variables):
-            yield term._replace(value=cut.back(slope) * term.value)
-
-
-def _products(cut: _Cut, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """All terms of one second partial derivative; of a pair that differs, the other order is the mirrored one."""
-    rights = _reads_of(cut, right, variables)
-    for a, one in enumerate(_reads_of(cut, left, variables)):
-        for b, other in enumerate(rights):
-            if left != right or a <= b:
-                binders, mirrored = (*one.binders, *other.binders), left != right or a < b
-                yield Term(binders, (), value * one.value * other.value, one.place, other.place, mirrored)
-
-
-def _reads_of(cut: _Cut, symbol: Expr, variables: tuple[Expr, ...]) -> list[_First]:
-    if symbol in cut.reads:
-        return [_First((), sympy.S.One, cut.reads[symbol])]
-    return list(_first(cut.sums[symbol], variables))
-
-
-def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
-    """The first derivative of one scalar; each call has indices of its own."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
-        for first in _first(body, variables):
-            yield first._replace(binders=(*binders, *first.binders))
-        return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
-    if not symbols:
-        return
-    for symbol, slope in zip(symbols, gradient(cut.function, symbols), strict=True):
-        if slope != 0:
-            for first in _reads_of(cut, symbol, variables):
-                yield first._replace(value=cut.back(slope) * first.value)
-
-
-def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
-    """Put real symbols in place of what the derivative goes through."""
-    reads: dict[Expr, BlockIndex] = {}
-    sums: dict[Expr, IndexedSum] = {}
-    stand_ins: dict[Expr, Expr] = {}
-    stack, seen = [scalar], set[int]()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen or node in stand_ins:
-            continue
-        seen.add(id(node))
-        tensor = node.tensor if isinstance(node, TensorEntry) else node
-        if tensor in variables:
-            indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
-            stand_ins[node] = symbol = sympy.Dummy("r", real=True)
-            reads[symbol] = BlockIndex(variables.index(tensor), indices)
-        elif isinstance(node, IndexedSum) and _reads_any(node, variables):
-            stand_ins[node] = symbol = sympy.Dummy("s", real=True)
-            sums[symbol] = node
-        elif _binds(node) and _reads_any(node, variables):
-            raise UnsupportedError(
-                f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions and sums in "
-                "index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
-            )
-        elif not _binds(node):
-            stack += reversed(parts(node))
-    function = Replacement(stand_ins)(scalar)
-    return _Cut(function, reads, sums, Replacement({symbol: node for node, symbol in stand_ins.items()}))
-
-
-def _binds(node: Any) -> bool:
-    """Whether a node is more than a scalar function of its arguments."""
-    return (
-        hasattr(node, "limits")
-        or isinstance(node, TensorComprehension | TensorEntry)
-        or (getattr(node, "is_tensor_expr", False))
-    )
-
-
-def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
-    return not free_symbols_in([node]).isdisjoint(variables)
-
-
-def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
-    """The binders of a sum, outermost first, under names of their own, and its body."""
-    body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
-    names = Replacement({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits})
-    return tuple(Binder(*map(names, limit)) for limit in limits), names(body)
-
-
 # ---------------------------------------------------------------------------- conditions
 
 
-def _normalised(terms: Any) -> tuple[Term, ...]:
+def normalised(terms: Iterable[Term]) -> tuple[Term, ...]:
     """The terms with conditions as rows, and with the sums over the indices that no place holds inside their values."""
     found: list[Term] = []
     known: dict[int, Any] = {}
     for term in terms:
         for conditions, value in _cases(term.value, known):
-            found.append(_reduced(term._replace(conditions=(*term.conditions, *conditions), value=value)))
+            rows = tuple(row for c in (*term.conditions, *conditions) for row in sympy.And.make_args(c))
+            found.append(_reduced(_without_scatters(term._replace(conditions=rows, value=value))))
             if len(found) > MOST_PATHS:
                 raise UnsupportedError(
                     f"the derivative has more than {MOST_PATHS} terms, since its sums are nested deeply: "
@@ -361,6 +200,49 @@ def _holds_values(condition: Any) -> bool:
         node.tensor.dtype is not int if isinstance(node, TensorEntry) else node.is_Symbol and not node.is_integer
         for node in nodes
     )
+
+
+def _without_scatters(term: Term) -> Term:
+    """Put data in the places of the indices that an equation with them determines, so that no point is searched for.
+
+    Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
+    """
+    for condition in term.conditions:
+        if isinstance(condition, sympy.Eq) and parse(condition.lhs - condition.rhs)[0].compounds():
+            for binder in term.binders:
+                solution = _solution(term, condition, binder)
+                if solution is not None:
+                    return _without_scatters(solution)
+    return term
+
+
+def _solution(term: Term, equation: Any, binder: Binder) -> Term | None:
+    """Return the term without a binder whose index an equation gives; None where it does not, or a range needs it."""
+    index, low, high = binder
+    others = tuple(b for b in term.binders if b is not binder)
+    difference = sympy.expand(equation.lhs - equation.rhs)
+    factor = difference.coeff(index)
+    rest = sympy.expand(difference - factor * index)
+    if not factor.is_Integer or not factor or index in rest.free_symbols:
+        return None
+    if index in _symbols([end for b in others for end in (b.low, b.high)]):
+        return None
+    multiple, count = -sympy.sign(factor) * rest, abs(factor)
+    is_whole = [] if count == 1 else [sympy.Eq(sympy.Mod(multiple, count), 0)]
+    value = multiple if count == 1 else sympy.floor(multiple / count)
+    inside = [row for row in (sympy.Ge(value, low), sympy.Le(value, high)) if not _is_declared(row)]
+    rows = [c for c in term.conditions if c is not equation]
+    moved = term._replace(binders=others, conditions=(*rows, *is_whole, *inside)).renamed(Replacement({index: value}))
+    return moved._replace(conditions=tuple(c for c in moved.conditions if c != sympy.true))
+
+
+def _is_declared(row: Any) -> bool:
+    """Whether the declared range of an array of integers implies a bound of one of its entries."""
+    tensor = getattr(row.lhs, "tensor", None)
+    if tensor is None or tensor.below is None:
+        return bool(row == sympy.true)
+    slack = -row.rhs if isinstance(row, sympy.Ge) else row.rhs - (tensor.below - 1)
+    return bool(sympy.expand(slack).is_nonnegative)
 
 
 def _reduced(term: Term) -> Term:
