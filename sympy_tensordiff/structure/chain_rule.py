@@ -18,6 +18,7 @@ from sympy import Expr
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term, normalised, written_out
+from sympy_tensordiff.symbolic.indices import Substitution
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
@@ -175,5 +176,5 @@ def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
 def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
     """The binders of a sum, outermost first, under names of their own, and its body."""
     body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
-    names = Replacement({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits})
+    names = Replacement(Substitution({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}))
     return tuple(Binder(*map(names, limit)) for limit in limits), names(body)

@@ -16,7 +16,7 @@ from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.points import evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term
 from sympy_tensordiff.structure.values import over_box
-from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
@@ -99,7 +99,7 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
     key = ("factor", inner, side)
     if key not in derivative._kernels:
         moved, axes = over_box((*inner, *own))
-        tensor = TensorComprehension(Replacement(moved)(value), *axes)
+        tensor = TensorComprehension(Replacement(Substitution(moved))(value), *axes)
         derivative._kernels[key] = lambdify(derivative.args, tensor, **derivative._options)
     values = derivative._kernels[key](*operator._call.values)
     rank = math.prod(_length(b, known) for b in inner)

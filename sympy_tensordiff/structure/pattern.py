@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, Term
-from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 
 Shapes = Sequence[tuple[int, ...]]
@@ -68,7 +68,7 @@ def grouped(terms: Sequence[Term]) -> tuple[Group, ...]:
         key = (marked.binders, marked.conditions, term.is_dense)
         head = heads.setdefault(key, term)
         names = tuple((own.index, other.index) for own, other in zip(term.binders, head.binders, strict=True))
-        rule = {own: other for own, other in names if own != other}
+        rule = Substitution({own: other for own, other in names if own != other})
         groups.setdefault(key, []).append(term.renamed(renamings.setdefault(names, Replacement(rule))))
     return tuple(
         Group(heads[key].binders, heads[key].conditions, _added(members), heads[key].is_dense)

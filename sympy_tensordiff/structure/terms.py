@@ -12,7 +12,7 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.binders import Binder as TensorBinder
-from sympy_tensordiff.symbolic.indices import parse
+from sympy_tensordiff.symbolic.indices import Substitution, parse
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.rewriting import to_indices
@@ -79,7 +79,7 @@ class Term(NamedTuple):
             name = next(name for name in fresh if name not in taken)
             names[index] = sympy.Symbol(name, integer=True)
             taken.add(name)
-        return self.renamed(Replacement(names))
+        return self.renamed(Replacement(Substitution(names)))
 
     def renamed(self, names: Callable[[Any], Any]) -> Term:
         """Return the term with other indices: ``names`` is applied to all of its expressions."""
@@ -232,7 +232,9 @@ def _solution(term: Term, equation: Any, binder: Binder) -> Term | None:
     value = multiple if count == 1 else sympy.floor(multiple / count)
     inside = [row for row in (sympy.Ge(value, low), sympy.Le(value, high)) if not _is_declared(row)]
     rows = [c for c in term.conditions if c is not equation]
-    moved = term._replace(binders=others, conditions=(*rows, *is_whole, *inside)).renamed(Replacement({index: value}))
+    moved = term._replace(binders=others, conditions=(*rows, *is_whole, *inside)).renamed(
+        Replacement(Substitution({index: value}))
+    )
     return moved._replace(conditions=tuple(c for c in moved.conditions if c != sympy.true))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
 from sympy_tensordiff.structure.terms import Binder
-from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
@@ -53,7 +53,7 @@ class ValueKernel:
                 moved = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
                 axes = [(step, count)]
                 arguments += lists
-            values = [*map(Replacement(moved), group.values)]
+            values = [*map(Replacement(Substitution(moved)), group.values)]
             results += [TensorComprehension(value, *axes) for value in _with_roots(values, axes)]
         self.function = lambdify(tuple(arguments), tuple(results), **options)
 
