@@ -39,10 +39,11 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     def __init__(self, derivative: Any, call: Call) -> None:
         self._derivative, self._call, self._known = derivative, call, call.known
         entries = derivative.entries(call, dense=False)
-        self._pattern = entries.pattern
-        self._values = derivative.evaluated(entries, call)
+        self._sparse = entries
         self._method: str | None = None
-        super().__init__(self._values.dtype, self._pattern.shape)
+        if not derivative.dense_groups:
+            self.sparse_part  # noqa: B018  # at once: the caller may change the arrays, which are copied for dense terms
+        super().__init__(call.dtype, entries.pattern.shape)
 
     @property
     def is_symmetric(self) -> bool:
@@ -57,8 +58,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def sparse_part(self) -> Any:
         """The sum of the sparse terms in compressed rows."""
-        pattern = self._pattern
-        return scipy.sparse.csr_array((self._values, pattern.columns, pattern.indptr), shape=pattern.shape)
+        return self._matrix(self._sparse)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._times(np.ravel(x), transposed=False)
@@ -129,9 +129,11 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         if not self.has_dense_terms:
             return self.sparse_part
         check_limit(self._entries(), limit)
-        entries = self._derivative.entries(self._call)
-        pattern = entries.pattern
-        values = self._derivative.evaluated(entries, self._call)
+        return self._matrix(self._derivative.entries(self._call))
+
+    def _matrix(self, entries: Entries) -> Any:
+        """The values of entries in compressed rows."""
+        values, pattern = self._derivative.evaluated(entries, self._call), entries.pattern
         return scipy.sparse.csr_array((values, pattern.columns, pattern.indptr), shape=pattern.shape)
 
     def _entries(self) -> int:

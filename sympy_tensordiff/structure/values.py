@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -13,11 +12,12 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
+from sympy_tensordiff.structure.sharing import with_common_parts
 from sympy_tensordiff.structure.terms import Binder
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 Points = Sequence[NDArray[np.int64]]
 
@@ -54,7 +54,7 @@ class ValueKernel:
                 axes = [(step, count)]
                 arguments += lists
             values = [*map(Replacement(Substitution(moved)), group.values)]
-            results += [TensorComprehension(value, *axes) for value in _with_roots(values, axes)]
+            results += [TensorComprehension(value, *axes) for value in with_common_parts(values, axes)]
         self.function = lambdify(tuple(arguments), tuple(results), **options)
 
     def counts(self, points: Sequence[Points]) -> list[int]:
@@ -80,20 +80,6 @@ def over_box(binders: Sequence[Binder]) -> tuple[dict[Any, Any], list[tuple[Any,
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
     return {b.index: names[b.index] + b.low for b in binders}, axes or [(sympy.Dummy("t", integer=True), sympy.S.One)]
-
-
-def _with_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The values with the roots that several of them hold as entries of tensors, which are computed once.
-
-    Half-integer powers of one base are powers of its square root.
-    """
-    roots_of = [{p for p in nodes_in([v]) if isinstance(p, sympy.Pow)} for v in values]
-    powers = [{p for p in own if p.exp.is_Rational and p.exp.q == 2} for own in roots_of]
-    counts = Counter(base for own in powers for base in {p.base for p in own})
-    index = tuple(i for i, _ in axes)
-    roots = {base: TensorComprehension(sympy.sqrt(base), *axes)[index] for base, n in counts.items() if n > 1}
-    chosen = {p: roots[p.base] ** (2 * p.exp) for own in powers for p in own if p.base in roots}
-    return [*map(Replacement(chosen), values)]
 
 
 def _is_box(group: Group) -> bool:
@@ -165,6 +151,8 @@ class Entries:
         pattern = self.pattern
         if pattern.starts is None:
             np.take(workspace.buffer, pattern.sources, out=out, mode="clip")
+        elif self._kernel.function.backend != "numba":
+            np.add.reduceat(np.take(workspace.buffer, pattern.sources), pattern.starts[:-1], out=out)
         else:
             _compiled()(out, pattern.starts, pattern.sources, workspace.buffer)
         if not free:
