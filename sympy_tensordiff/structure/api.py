@@ -12,7 +12,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
@@ -23,10 +23,14 @@ from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term
 from sympy_tensordiff.structure.values import Entries, ValueKernel, directions_of
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
+
+
+BACKENDS = ("numba", "numpy")
 
 
 class StructuredDerivative:
@@ -57,6 +61,11 @@ class StructuredDerivative:
         self.is_symmetric = symmetric
         self._functions = tuple(functions)
         self._variables = independent_variables(wrt)
+        if backend not in BACKENDS:
+            raise ArgumentError(
+                f"backend={backend!r}: structured derivatives are computed with 'numba' or 'numpy'; their text for "
+                "another backend is what .generate_code(backend) returns"
+            )
         self._options = {"parallel": False if backend == "numba" else None, "backend": backend, **options}
         self._groups = grouped(terms)
         self._kernels: dict[Any, Any] = {}
@@ -103,6 +112,44 @@ class StructuredDerivative:
         """The values in the order of `structure`, into ``out`` where it is given."""
         call = self._calls.read(arrays)
         return self.evaluated(self.entries(call, lower=lower), call, out)
+
+    @property
+    def source(self) -> str:
+        """The text of the module that computes `values`; empty where there are no terms."""
+        return self.kernel(self._groups).function.source if self._groups else ""
+
+    @property
+    def plan(self) -> str:
+        """Where each result of the kernel is added, and the kernel's plan; empty where there are no terms."""
+        if not self._groups:
+            return ""
+        kernel = self.kernel(self._groups)
+        return "\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan])
+
+    def generate_code(self, backend: str = "c", **options: Any) -> str:
+        """The text of a function of the values of all terms, for use without this package.
+
+        Parameters
+        ----------
+        backend : str
+        **options
+            As for `generate_code`.
+
+        Returns
+        -------
+        str
+            Of a function of the arguments, and of the coordinates ``at_…`` of the points of terms with conditions. The
+            rows and columns of its results are those that `plan` has under ``terms``.
+
+        Raises
+        ------
+        UnsupportedError
+            If there are no terms.
+        """
+        if not self._groups:
+            raise UnsupportedError("there is no text: the derivative has no terms, all of its entries are 0")
+        kernel = self.kernel(self._groups)
+        return generate_code(kernel.arguments, kernel.results_of_terms, backend, **options)
 
     def spy(self, *arrays: Any, ax: Any = None, **options: Any) -> Any:
         """Plot the pattern at the sizes of ``arrays`` with matplotlib, into ``ax`` or a new figure; returns the axes.
@@ -194,19 +241,20 @@ class StructuredDerivative:
         return found
 
 
-def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> StructuredDerivative:
+def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
     """The Hessian of a scalar as a sparse or structured operator, compiled.
 
     Parameters
     ----------
     args : sequence
-        The arguments in call order, as `lambdify` takes them.
+        The arguments in call order, as `lambdify` takes them. Without them, in the order of `hessian`,
+        ``td.structured_hessian(loss, wrt)``, they are the variables.
     loss : Expr
         A scalar in index notation or of whole tensors, made of scalar functions and sums.
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Rows and columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels.
+        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
 
     Returns
     -------
@@ -220,8 +268,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     ArgumentError
         If ``loss`` is no scalar or ``wrt`` is empty.
     UnsupportedError
-        If the loss is more than scalar functions and sums: a product over a range, a maximum, an inverse. Or if a
-        variable is a symmetric matrix.
+        If the loss is more than scalar functions, sums, maxima and minima: a product over a range, an inverse. Or if
+        a variable is a symmetric matrix.
 
     Notes
     -----
@@ -248,25 +296,27 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
            [-4., 10., -4.],
            [ 0., -4.,  2.]])
     """
+    args, loss, wrt = _in_order("hessian", args, loss, wrt)
     own = as_operand(loss, "the loss")
     if shape := tuple(getattr(own, "shape", ())):
         raise ArgumentError(f"the loss has the shape {shape}: a Hessian is that of a scalar, sum it first")
     return StructuredDerivative(args, [own], wrt, hessian_terms(own, independent_variables(wrt)), True, **options)
 
 
-def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> StructuredDerivative:
+def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
     """The Jacobian of a tensor as a sparse or structured operator, compiled.
 
     Parameters
     ----------
     args : sequence
-        The arguments in call order, as `lambdify` takes them.
+        The arguments in call order, as `lambdify` takes them. Without them, in the order of `jacobian`,
+        ``td.structured_jacobian(T, wrt)``, they are the variables.
     T : Expr or tuple of Expr
         Tensors or scalars, made of scalar functions and sums. Rows count the entries of all of them in C order.
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels.
+        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
 
     Returns
     -------
@@ -278,7 +328,7 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     ArgumentError
         If ``wrt`` or ``T`` is empty.
     UnsupportedError
-        If ``T`` is more than scalar functions and sums.
+        If ``T`` is more than scalar functions, sums, maxima and minima.
 
     Examples
     --------
@@ -291,12 +341,27 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
+    args, T, wrt = _in_order("jacobian", args, T, wrt)
     functions = [as_operand(f, "the function") for f in (T if isinstance(T, tuple | list) else (T,))]
     if not functions:
         raise ArgumentError("structured_jacobian needs at least one function")
     return StructuredDerivative(
         args, functions, wrt, jacobian_terms(functions, independent_variables(wrt)), False, **options
     )
+
+
+def _in_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
+    """Return arguments, function and variables, where the arguments may be missing."""
+    if wrt is None:
+        args, function, wrt = function, args, function
+    given = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
+    for arg in given:
+        if isinstance(arg, sympy.Expr) and not isinstance(arg, TensorSymbol) and not arg.is_symbol:
+            raise ArgumentTypeError(
+                f"{short(arg)} is no argument of a call: the order is td.structured_{kind}(args, f, wrt), with args as "
+                f"td.lambdify takes them, or td.structured_{kind}(f, wrt) where the variables are all arguments"
+            )
+    return given, function, wrt
 
 
 def variables_of(wrt: Any) -> tuple[Any, ...]:

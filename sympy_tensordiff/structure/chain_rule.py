@@ -13,16 +13,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Piecewise
 
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term, normalised, written_out
 from sympy_tensordiff.symbolic.indices import Substitution
 from sympy_tensordiff.symbolic.replacement import Replacement
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, parts
+
+REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
+"""What a structured derivative goes through."""
 
 
 class _First(NamedTuple):
@@ -70,16 +73,16 @@ class _Cut(NamedTuple):
 
     function: Expr
     reads: dict[Expr, BlockIndex]
-    sums: dict[Expr, IndexedSum]
+    sums: dict[Expr, Expr]
     back: Replacement
 
 
 def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
     """The second derivative of one scalar; of a pair of places that differ, one is given and mirrored."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
+    if isinstance(scalar, REDUCTIONS):
+        binders, body, weight = _opened(scalar)
         for term in _second(body, variables):
-            yield term._replace(binders=(*binders, *term.binders))
+            yield term._replace(binders=(*binders, *term.binders), value=weight * term.value)
         return
     cut = _cut(scalar, variables)
     symbols = (*cut.reads, *cut.sums)
@@ -115,10 +118,10 @@ def _reads_of(cut: _Cut, symbol: Expr, variables: tuple[Expr, ...]) -> list[_Fir
 
 def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
     """The first derivative of one scalar; each call has indices of its own."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
+    if isinstance(scalar, REDUCTIONS):
+        binders, body, weight = _opened(scalar)
         for first in _first(body, variables):
-            yield first._replace(binders=(*binders, *first.binders))
+            yield first._replace(binders=(*binders, *first.binders), value=weight * first.value)
         return
     cut = _cut(scalar, variables)
     symbols = (*cut.reads, *cut.sums)
@@ -133,7 +136,7 @@ def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
 def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
     """Put real symbols in place of what the derivative goes through."""
     reads: dict[Expr, BlockIndex] = {}
-    sums: dict[Expr, IndexedSum] = {}
+    sums: dict[Expr, Expr] = {}
     stand_ins: dict[Expr, Expr] = {}
     stack, seen = [scalar], set[int]()
     while stack:
@@ -146,13 +149,13 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
             indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
             stand_ins[node] = symbol = sympy.Dummy("r", real=True)
             reads[symbol] = BlockIndex(variables.index(tensor), indices)
-        elif isinstance(node, IndexedSum) and _reads_any(node, variables):
+        elif isinstance(node, REDUCTIONS) and _reads_any(node, variables):
             stand_ins[node] = symbol = sympy.Dummy("s", real=True)
             sums[symbol] = node
         elif _binds(node) and _reads_any(node, variables):
             raise UnsupportedError(
-                f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions and sums in "
-                "index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
+                f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions, sums, maxima "
+                "and minima in index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
             )
         elif not _binds(node):
             stack += reversed(parts(node))
@@ -173,8 +176,23 @@ def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
     return not free_symbols_in([node]).isdisjoint(variables)
 
 
-def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
-    """The binders of a sum, outermost first, under names of their own, and its body."""
+def _opened(reduction: Any) -> tuple[tuple[Binder, ...], Expr, Expr]:
+    """Return the binders of a sum or an extremum, outermost first, under names of their own, its body, and a weight.
+
+    The derivative is the sum of the weight times that of the body. In an extremum the bodies that are equal to it share
+    the weight 1, and their choice is constant: so is the weight.
+    """
+    binders, body = _renamed(reduction)
+    if isinstance(reduction, IndexedSum):
+        return binders, body, sympy.S.One
+    own, *limits = reduction.args
+    is_chosen = Piecewise((sympy.S.One, sympy.Eq(own, reduction)), (sympy.S.Zero, True), evaluate=False)
+    share = 1 / IndexedSum(is_chosen, *limits)
+    return binders, body, Piecewise((share, sympy.Eq(body, reduction)), (sympy.S.Zero, True), evaluate=False)
+
+
+def _renamed(total: Any) -> tuple[tuple[Binder, ...], Expr]:
+    """The binders of a reduction, outermost first, under names of their own, and its body."""
     body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
     names = Replacement(Substitution({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}))
     return tuple(Binder(*map(names, limit)) for limit in limits), names(body)

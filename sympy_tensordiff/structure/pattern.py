@@ -70,9 +70,11 @@ def grouped(terms: Sequence[Term]) -> tuple[Group, ...]:
         names = tuple((own.index, other.index) for own, other in zip(term.binders, head.binders, strict=True))
         rule = Substitution({own: other for own, other in names if own != other})
         groups.setdefault(key, []).append(term.renamed(renamings.setdefault(names, Replacement(rule))))
+    added = {key: _added(members) for key, members in groups.items()}  # of none, where all of its terms cancel
     return tuple(
-        Group(heads[key].binders, heads[key].conditions, _added(members), heads[key].is_dense)
-        for key, members in groups.items()
+        Group(heads[key].binders, heads[key].conditions, members, heads[key].is_dense)
+        for key, members in added.items()
+        if members
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import Group, Pattern
 from sympy_tensordiff.structure.sharing import with_common_parts
-from sympy_tensordiff.structure.terms import Binder
+from sympy_tensordiff.structure.terms import Binder, Term
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
@@ -31,6 +31,7 @@ class ValueKernel:
     Attributes
     ----------
     groups : tuple of Group
+    arguments, results_of_terms : tuple
     function : CompiledFunction
         Takes the arguments of the derivative, then the coordinates of the points of each group that is not a box.
         Returns the values of one group after the other.
@@ -55,7 +56,19 @@ class ValueKernel:
                 arguments += lists
             values = [*map(Replacement(Substitution(moved)), group.values)]
             results += [TensorComprehension(value, *axes) for value in with_common_parts(values, axes)]
-        self.function = lambdify(tuple(arguments), tuple(results), **options)
+        self.arguments, self.results_of_terms = tuple(arguments), tuple(results)
+        self.function = lambdify(self.arguments, self.results_of_terms, **options)
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms, each with the name of its result in the place of its value."""
+        found: list[Term] = []
+        first = 0
+        for group, number in zip(self.groups, self._numbers, strict=True):
+            names = {value: sympy.Symbol(f"result{first + n}") for n, value in enumerate(group.values)}
+            found += [term._replace(value=names[term.value]) for term in group.terms]
+            first += number
+        return found
 
     def counts(self, points: Sequence[Points]) -> list[int]:
         """Return how many values each group has."""
