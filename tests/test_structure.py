@@ -159,7 +159,11 @@ def test_hessians(name):
     rows, columns = derivative.structure(*given)
     found = np.zeros(matrix.shape, bool)
     found[rows, columns] = True
-    np.testing.assert_array_equal(found, matrix != 0)
+    wanted = matrix != 0
+    if name == "nearest":  # which entry is the least is a question of values
+        assert (found >= wanted).all() and found.sum() == 28 + 2 * 28 * 2 + 14  # X by X, X by U twice, U by U
+    else:
+        np.testing.assert_array_equal(found, wanted)
     ends = np.cumsum([0, *(count(v, given, args) for v in (wrt if isinstance(wrt, tuple) else (wrt,)))])
     for a in range(len(ends) - 1):
         for b in range(len(ends) - 1):
