@@ -277,7 +277,8 @@ def hessian(s: Any, wrt: Any) -> Any:
     work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
+
+    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).slopes(leaves))) for node in gradients)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 

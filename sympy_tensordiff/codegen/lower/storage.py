@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
-from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.starts import Starts
 from sympy_tensordiff.codegen.lower.structures import Structures
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
