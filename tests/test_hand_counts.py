@@ -145,8 +145,6 @@ BEYOND = {
     ),
     # The power -3/2 of a variance is computed beside its power -1/2.
     "layernorm": lambda B, n: (0, B),
-    # Each of the two points of a pair has a distance of its own.
-    "neighbour-forces": lambda n, K: (3 * n**3 * K, 0),
     # The keys behind the mask are weighted, and their products with 0 are added.
     "attention-row": lambda N, D: (2 * (N - 2 * N // 3) * D, N - 2 * N // 3),
 }

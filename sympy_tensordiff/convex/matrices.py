@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sympy
 from sympy import Expr, KroneckerDelta
@@ -13,7 +13,12 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, 
 
 if TYPE_CHECKING:
     from sympy_tensordiff.convex.affine_parts import Variables
-    from sympy_tensordiff.convex.generators import Generators
+
+
+class Signs(Protocol):
+    """The signs of scalars: ">", ">=", "0", or another text where none of these is known."""
+
+    def of(self, scalar: Expr) -> str | None: ...
 
 
 def entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
@@ -38,7 +43,7 @@ def is_affine(by: Variables, matrix: Any) -> bool:
     return by.degree(entry(matrix, row, column)) == 1
 
 
-def is_positive(signs: Generators, matrix: Any) -> bool:
+def is_positive(signs: Signs, matrix: Any) -> bool:
     """Whether a matrix is positive definite as declared, or as a sum of positive multiples of such, or its inverse is.
 
     >>> import sympy_tensordiff as td
