@@ -1,7 +1,7 @@
 """The cost of a graph: operations and memory as polynomials in the sizes.
 
 What is counted is what the kernels do that are planned for the graph: einsums are multiplied in the order of least
-work, together with the products that they absorb (`contraction_order`); a scalar under sums is computed once for
+work, together with the products that they absorb (`pairs`); a scalar under sums is computed once for
 each value of the bound indices it depends on; element-wise functions of tensors run in the loops that need them, and
 are stored where a contraction reads them.
 
