@@ -106,3 +106,44 @@ def test_breaches_are_found(monkeypatch):
     breaches = {breach.kind: breach for breach in judge(function, by_jax=False).breaches}
     assert list(breaches) == ["gradient operations", "gradient largest", "gradient value"]
     assert breaches["gradient operations"].growth > 10 and 3 < breaches["gradient largest"].growth < 5
+
+
+# ---------------------------------------------------------------------------- factors that may be infinite
+
+
+def quotients_in_layers(layers):
+    """A relu of products of matrices with quotients, whose entries may be infinite, in index notation."""
+    b, n = td.indices("b n")
+    i, j, k = td.indices("i j k")
+    s, c, W = td.TensorSymbol("s", (b, n)), td.TensorSymbol("c", b), td.TensorSymbol("W", (n, n))
+    x = td.TensorComprehension(s[i, j] / c[i], (i, b), (j, n))
+    for _ in range(layers):
+        x = td.TensorComprehension(td.IndexedSum(x[i, k] * W[k, j], (k, 0, n - 1)), (i, b), (j, n))
+    return s, c, W, td.IndexedSum(td.relu(x[i, j]), (i, 0, b - 1), (j, 0, n - 1))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_a_quotient_adds_no_loop_to_a_sum_of_choices(layers):
+    s, c, W, value = quotients_in_layers(layers)
+    programs = [executed((s, c, W), expression) for expression in (value, td.gradient(value, W))]
+    function, gradient = (
+        [figures(program, dict.fromkeys("bn", size)).operations for size in (32, 64)] for program in programs
+    )
+    assert gradient[0] <= 5 * function[0] + 2 * 32**2
+    assert gradient[1] <= 9 * gradient[0]  # cubic, as a product of matrices
+
+
+def test_what_is_never_chosen_is_0_beside_a_quotient_that_is_infinite():
+    s, c, W, value = quotients_in_layers(2)
+    V = td.TensorSymbol("V", W.shape)
+    arrays = np.array([[-1.0, -2.0], [0.5, 1.5]]), np.array([0.0, 2.0]), np.array([[1.0, 0.5], [0.25, 2.0]])
+    gradient = td.lambdify((s, c, W), td.gradient(value, W), "numpy")
+    product = td.lambdify((s, c, W, V), td.hvp(value, W, V), "numpy")
+    tangent = np.array([[0.3, -0.4], [1.1, 0.7]])
+    with np.errstate(all="ignore"):
+        found = gradient(*arrays), product(*arrays, tangent)
+    x = arrays[0][1] / 2  # the first row, whose entries are -inf, is chosen nowhere
+    one = np.ones(2)
+    expected = np.outer(x @ arrays[2], one) + np.outer(x, arrays[2] @ one)
+    np.testing.assert_allclose(found[0], expected)
+    np.testing.assert_allclose(found[1], np.outer(x @ tangent, one) + np.outer(x, tangent @ one))

@@ -10,7 +10,9 @@ hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Produ
 0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
 or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `applied` takes it in each of
 them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
-number, so is its slope.
+number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of matrices, as
+``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and
+counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
 
 Tied values share the derivative of an extremum over a range equally: with ``M = max_k b(k)``, the derivative with
 respect to ``b(k)`` is ``[b(k) == M] / Sum_k [b(k) == M]``. Conditions on values have no derivative, so the weights are
@@ -41,12 +43,12 @@ from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
-from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
-from sympy_tensordiff.simplify.choices import cases_of, is_chosen
+from sympy_tensordiff.simplify.choices import cases_of, is_chosen, number_chosen
 from sympy_tensordiff.simplify.kinds import kind_of
 
 Rule = Callable[[Graph, Node, Node, int], Node]
@@ -95,6 +97,11 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
         case "add":
             return graph.add([_applied(graph, term, rule) for term in cotangent.args])
+        case "sum" if (slope := rule(graph.one)).total:
+            return rule(cotangent)
+        case "sum" if not _indices(slope) <= cotangent.free:
+            chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
+            return graph.select(chosen, rule(cotangent), graph.zero)
         case "sum":
             variables, rows, body = graph.open(cotangent)
             return graph.sum(variables, rows, _applied(graph, body, rule))
@@ -104,6 +111,12 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
     # What an einsum or a table chooses shows in its value only.
     return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
+
+
+def _indices(node: Node) -> frozenset[int]:
+    """Return the variables that select entries in a node, or are free in the reductions and tables in it."""
+    parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
+    return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -33,6 +33,8 @@ _SCOPES = BINDERS | {"guard"}
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
 """Kinds of nodes that take whole tensors, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
+_TRUTHS = frozenset({"compare", "and", "or", "not"})
+"""Conditions on values: they hold or not, also where what they compare is no number."""
 EXTREMA = frozenset({sympy.Max, sympy.Min})
 """Functions whose arguments stand in any order."""
 NOTHING: frozenset[int] = frozenset()
@@ -46,7 +48,7 @@ class Node:
     free in it; ``depth`` is greater than that of every argument; ``plain`` says that no guard, no
     binder and no index that may be decided by what is known around it (a maximum, a quotient) is below;
     ``total`` that the value is a number wherever its reads are (no division, no logarithm, no
-    overflow of an exponential); ``view`` that it only moves entries (`graph.contractions`);
+    overflow of an exponential, but in conditions); ``view`` that it only moves entries (`graph.contractions`);
     ``whole`` that it is made of whole tensors, or something below is.
     """
 
@@ -120,7 +122,7 @@ class Table:
                 depth = a.depth
             if a.height > height:
                 height = a.height
-            plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
+            plain, total, whole = plain and a.plain, total and (a.total or a.op in _TRUTHS), whole or a.whole
         node.free, node.depth, node.height = free, depth + 1, height
         node.plain, node.total, node.whole = plain, total, whole
         self._note_kinds(node)

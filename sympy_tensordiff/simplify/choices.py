@@ -135,6 +135,27 @@ def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
     return node.op == "guard"
 
 
+def number_chosen(graph: Graph, node: Node) -> Node:
+    """Return how many terms of a node conditions choose: 0 only where they leave nothing; 1 without conditions."""
+    if node is graph.zero:
+        return node
+    if not is_chosen(graph, node):
+        return graph.one
+    match node.op:
+        case "select":
+            return graph.select(node.args[0], *(number_chosen(graph, side) for side in node.args[1:]))
+        case "guard":
+            return graph.guard(node.data, number_chosen(graph, node.args[0]))
+        case "add":
+            return graph.add([number_chosen(graph, term) for term in node.args])
+        case "sum":
+            variables, rows, body = graph.open(node)
+            return graph.sum(variables, rows, number_chosen(graph, body))
+        case "mul":
+            return graph.mul([number_chosen(graph, factor) for factor in node.args])
+    return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
+
+
 def is_reciprocal(node: Node, facts: Rows) -> bool:
     """Whether a node is a power of an integer that is known to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)

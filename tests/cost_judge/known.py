@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-_GUARDS = "a guard around a product keeps its sums together: each layer adds a loop"
-
-KNOWN: dict[int, str] = {15: _GUARDS}
+KNOWN: dict[int, str] = {}
