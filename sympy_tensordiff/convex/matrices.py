@@ -13,7 +13,6 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, 
 
 if TYPE_CHECKING:
     from sympy_tensordiff.convex.affine_parts import Variables
-    from sympy_tensordiff.convex.generators import Generators
 
 
 def entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
@@ -38,7 +37,7 @@ def is_affine(by: Variables, matrix: Any) -> bool:
     return by.degree(entry(matrix, row, column)) == 1
 
 
-def is_positive(signs: Generators, matrix: Any) -> bool:
+def is_positive(signs: Any, matrix: Any) -> bool:
     """Whether a matrix is positive definite as declared, or as a sum of positive multiples of such, or its inverse is.
 
     >>> import sympy_tensordiff as td

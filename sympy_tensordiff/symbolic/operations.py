@@ -126,10 +126,12 @@ def operand(value: Any, owner: str) -> Expr:
         if isinstance(node, OF_COMPLEX):
             refuse_undeclared(node)
         if node is S.ImaginaryUnit or node in NOT_FINITE:
-            hint = f": {way_out(())}" if node is S.ImaginaryUnit else ""
+            instead = f": {way_out(())}" if node is S.ImaginaryUnit else ""
             if node in (S.Infinity, S.NegativeInfinity):
-                hint = ": for a value that is never the greatest or least take a large number"
-            raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real{hint}")
+                instead = ": for a value that is never the greatest or least take a large number"
+            raise UnsupportedError(
+                f"{owner}: the operand {expr} is not a finite real number; tensors are real{instead}"
+            )
     return expr
 
 
