@@ -12,6 +12,7 @@ from sympy_tensordiff.bridges.torch import torch_function as torch_function
 from sympy_tensordiff.codegen.api import evaluate as evaluate
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
+from sympy_tensordiff.codegen.cost import cost as cost
 from sympy_tensordiff.codegen.run.cache import clear_cache as clear_cache
 from sympy_tensordiff.codegen.run.compile import CompiledFunction as CompiledFunction
 from sympy_tensordiff.convex.api import certify_convex as certify_convex

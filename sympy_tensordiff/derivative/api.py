@@ -283,7 +283,8 @@ def hessian(s: Any, wrt: Any) -> Any:
     work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
+
+    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).slopes(leaves))) for node in gradients)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 
@@ -310,6 +311,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     Expr or tuple of Expr
         A tensor expression of the shape of ``wrt``; a tuple for a tuple.
 
+    Notes
+    -----
+    In index notation, the gradient is moved forward in the direction ``v``: the loops of the result are those of the
+    gradient, and it has about twice as many nodes (Griewank & Walther 2008, *Evaluating Derivatives*, chapter 5).
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -331,9 +337,12 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-    products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
-    return _answer(products, wrt, s, *vectors)
+    if work.is_whole:
+        parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
+        products = [total(work.graph, column) for column in zip(*parts, strict=True)]
+    else:
+        products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
+    return _answer(work.finish_all(products), wrt, s, *vectors)
 
 
 def _variable(value: Any, wrt: Any) -> Any:

@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, named_in
 
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
@@ -274,7 +275,8 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""
-        return self.body.xreplace(Substitution(zip(self.indices, indices, strict=True)))
+        written: Expr = Replacement(Substitution(zip(self.indices, indices, strict=True)))(self.body)
+        return written
 
 
 _INT, _SYMMETRIC, _POSITIVE = Str("int"), Str("symmetric"), Str("positive")

@@ -147,6 +147,8 @@ class Lowering(Matrices):
         rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
         context = Context((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
+        if not part.free.isdisjoint(entry.atoms().intersection(block.context.variables)):
+            return None  # one array for each value would hold no less than is read of it
         kept = yield self._temporary(part, context, shared=True)
         if kept is None:
             return None
