@@ -199,6 +199,8 @@ def _polygamma_compiled(psi: Function) -> Function:
             return psi(x)
         if n < 0 or np.floor(n) != n:
             return np.nan
+        if x <= 0 and np.floor(x) == x:
+            return np.inf if n % 2 else -np.inf
         total, factorial = 0.0, 1.0
         for k in range(1, int(n) + 1):
             factorial *= k
