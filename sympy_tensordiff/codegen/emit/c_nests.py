@@ -46,6 +46,7 @@ LIBRARY |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt",
 """The functions of ``math.h``; those for float end in f."""
 
 OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
+OWN |= {"spherical_bessel": "spherical_bessel"}
 OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
 """The functions that a file brings along, for both types."""
 

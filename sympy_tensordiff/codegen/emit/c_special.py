@@ -64,6 +64,35 @@ static real inverse_erf(real y) {{
     }}
     return (real)copysign(x, y);
 }}""",
+    "spherical_bessel": """\
+/* The spherical Bessel function of order n = 0, 1, 2, ...: its series near 0, and the recurrence elsewhere. */
+static real spherical_bessel(real n, real x) {
+    const double at = x;
+    const int order = (int)n;
+    double total = 1.0, term = 1.0;
+    if (fabs(at) <= order + 1) {
+        for (int k = 1; k <= order; k++) {
+            term *= at/(2*k + 1);
+        }
+        total = term;
+        for (int k = 1; k <= order + 10; k++) {
+            term *= -at*at/(2.0*k*(2*(order + k) + 1));
+            total += term;
+        }
+        return (real)total;
+    }
+    if (fabs(at) == INFINITY) {
+        return 0;
+    }
+    term = cos(at)/at;
+    total = sin(at)/at;
+    for (int k = 0; k < order; k++) {
+        const double next = (2*k + 1)/at*total - term;
+        term = total;
+        total = next;
+    }
+    return (real)total;
+}""",
 }
 """The functions by their names in a file."""
 
