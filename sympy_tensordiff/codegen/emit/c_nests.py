@@ -243,6 +243,7 @@ class CPrinter(CForms, NestPrinter):
     def in_parts(self, loop: Loop, here: Place, totals: Sequence[str]) -> None:
         """Append a sum in `PARTS` parts, whose turns are independent, and what adds these to the totals."""
         part, step = self.names.fresh("part"), loop.step
+        assert isinstance(step, int)
         names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}
         for _, parts in names.values():
             self.line(1, f"double {parts}[{PARTS}];")
@@ -253,7 +254,7 @@ class CPrinter(CForms, NestPrinter):
         counter, low, stop = self.names(loop.variable), self.lower(loop.lows), self.stop(loop.highs)
         first = part if step == 1 else f"{part}*{step}"
         first = first if low == "0" else f"{low} + {first}" if re.fullmatch(r"\w+", low) else f"({low}) + {first}"
-        self.line(2, f"for (ptrdiff_t {counter} = {first}; {counter} < {stop}; {counter} += {PARTS * int(step)}) {{")
+        self.line(2, f"for (ptrdiff_t {counter} = {first}; {counter} < {stop}; {counter} += {PARTS * step}) {{")
         begin = len(self.lines)
         self.block(with_scalars(loop.body, {total: Name(own) for total, (own, _) in names.items()}), here)
         self.lines[begin:] = [INDENT + line for line in self.lines[begin:]]
