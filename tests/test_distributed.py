@@ -150,7 +150,24 @@ def test_refusals() -> None:
     own = td.TensorSymbol("chosen", n, dtype=int, below=n)
     by_data = td.TensorComprehension(x[own[i]], (i, n))
     by_data_message = "data or an index that is not affine select the entries of x"
+    by_data_message += r" .*is split: every block may need all of it\. Gather x by data before .* another backend$"
     refused(UnsupportedError, by_data_message, (x, own), by_data, blocks={n: 3})
+    odd = td.TensorSymbol("odd", 2 * n + 1)
+    table = td.TensorComprehension(odd[own[i]] + w[j], (i, n), (j, m))
+    unsplit = r"Do not split this size \(blocks=\{n: None\}\), so that every worker loads all of odd"
+    refused(UnsupportedError, unsplit, (odd, w, own), table, blocks={n: 3, m: 2})
+    assert td.lambdify((odd, w, own), table, "dask-numpy", blocks={n: None, m: 2}) is not None
+
+
+@every("modulus", [2, 3, m])
+def test_congruences_and_floors_around_affine_reads(modulus: Any) -> None:
+    read = sympy.Piecewise((x[i] ** 2 * w[sympy.Mod(i, m)], sympy.Eq(sympy.Mod(i, modulus), 0)), (0, True))
+    shifted = sympy.Piecewise((x[n - 1 - i] ** 2, sympy.Ge(sympy.floor(i / 3) * 2, i / 2)), (x[i], True))
+    for summand in (read, shifted):
+        value = td.IndexedSum(summand, (i, 0, n - 1))
+        both = (value, td.gradient(value, x), td.TensorComprehension(summand, (i, n)))
+        function = td.lambdify((x, w), both, "dask-numpy", blocks={n: 3})
+        assert_single(function, (x, w), both, inputs((x, w)))
 
 
 def test_refused_calls() -> None:

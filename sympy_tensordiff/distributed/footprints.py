@@ -282,26 +282,29 @@ def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
 
 
 def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """The range of one variable in terms of what is in no loop; () where no loop could express it.
+    """Return the range of one variable in terms of what is in no loop; () where no loop could express it.
 
     The loops inside follow where the projection is rational, so that integers need not take the ends of the range.
+    Congruences and floors that no bound of a loop expresses are left out, which only enlarges the range.
     """
-    connected, before = {target}, set[str]()
-    while connected != before:
-        before = set(connected)
-        for row in rows:
-            if row.form.atoms() & connected:
-                connected |= row.form.atoms() & loops
-    chosen = [row for row in rows if row.form.atoms() & connected]
-    inner = sorted(connected - {target})
-    try:
-        inner = list(order(chosen, inner, facts)) if inner else []
-        nest = bounds(chosen, [target, *inner], facts)[0]
-    except ValueError:  # no bounds express it: the caller takes the whole or refuses
-        return ()
-    hidden = frozenset().union(*(row.form.hidden() for row in chosen))
-    is_exact = all(abs(row.form.coefficient(v)) <= 1 and v not in hidden for row in chosen for v in inner)
-    return nest[:1] if is_exact else nest
+    for own in (rows, [row for row in rows if row.kind != "mod" and not row.form.hidden()]):
+        connected, before = {target}, set[str]()
+        while connected != before:
+            before = set(connected)
+            for row in own:
+                if row.form.atoms() & connected:
+                    connected |= row.form.atoms() & loops
+        chosen = [row for row in own if row.form.atoms() & connected]
+        inner = sorted(connected - {target})
+        try:
+            inner = list(order(chosen, inner, facts)) if inner else []
+            nest = bounds(chosen, [target, *inner], facts)[0]
+        except ValueError:  # no bounds express it: the caller takes the whole or refuses
+            continue
+        hidden = frozenset().union(*(row.form.hidden() for row in chosen))
+        is_exact = all(abs(row.form.coefficient(v)) <= 1 and v not in hidden for row in chosen for v in inner)
+        return nest[:1] if is_exact else nest
+    return ()
 
 
 def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:

@@ -160,12 +160,17 @@ class Kernel:
     def _cut(self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], always: bool) -> Cut | None:
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
-            if any(split.get(s.name) is not None for s in extent.free_symbols):
+            own = sorted(s.name for s in extent.free_symbols if split.get(s.name) is not None)
+            if own:
+                unsplit = ", ".join(f"{name}: None" for name in own)
+                rest = any(block is not None for name, block in split.items() if name not in own)
                 raise UnsupportedError(
                     f"data or an index that is not affine select the entries of {tensor} on axis {axis}, whose extent "
-                    f"{extent} is split: every block may need all of it. Do not split this size (blocks={{{extent}: "
-                    f"None}}), so that every worker loads all of {tensor}, or gather {tensor} by data before the call "
-                    "and give the gathered array"
+                    f"{extent} is split: every block may need all of it. "
+                    + f"Do not split this size (blocks={{{unsplit}}}), so that every worker loads all of {tensor}, or "
+                    * rest
+                    + f"{'g' if rest else 'G'}ather {tensor} by data before the call and give the gathered array"
+                    + ", or take another backend" * (not rest)
                 )
             return None
         low, high = single_form(ranges, "lows"), single_form(ranges, "highs")

@@ -7,6 +7,7 @@ derivative that SymPy leaves unevaluated. Orders per argument commute by themsel
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,8 +70,17 @@ def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
     return None, dummies
 
 
+SLOPES: dict[tuple[Any, int], Callable[..., Any]] = {
+    (sympy.sinc, 0): lambda x: -sympy.jn(1, x),
+    (sympy.jn, 1): lambda n, x: (n * sympy.jn(n - 1, x) - (n + 1) * sympy.jn(n + 1, x)) / (2 * n + 1),
+}
+"""Derivatives by an argument that are finite at 0, where those of SymPy divide by 0."""
+
+
 def _first(applied: Any, position: int) -> Any:
     """``applied`` differentiated by one argument; None where SymPy has no rule for that."""
+    if (applied.func, position) in SLOPES:
+        return SLOPES[applied.func, position](*applied.args)
     try:
         found = applied.fdiff(position + 1)
     except (ArgumentIndexError, AttributeError, NotImplementedError, TypeError):

@@ -37,6 +37,17 @@ _NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "ac
 _DIRECT = {name: getattr(CONTEXT, name) for name in _NAMES}
 
 
+def _spherical_bessel(order: Number, at: Number) -> Number:
+    """Return the spherical Bessel function of the first kind, which SymPy gives no number for."""
+    if at == 0:
+        return CONTEXT.mpf(order == 0)
+    value = CONTEXT.sqrt(CONTEXT.pi / (2 * abs(at))) * CONTEXT.besselj(order + CONTEXT.mpf(0.5), abs(at))
+    return -value if at < 0 and order % 2 == 1 else value
+
+
+_DIRECT["jn"] = _spherical_bessel
+
+
 def _constant(compile_: Compile, node: Expr) -> Compiled:
     value: Number
     if isinstance(node, sympy.Integer):

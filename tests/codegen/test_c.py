@@ -175,8 +175,9 @@ def test_pragmas_are_an_option():
     source = td.generate_code([A, y], A @ td.sin(y) + td.exp(A @ y), "c", parallel=True)
     assert "PARALLEL\n    for" in source and "omp parallel for" in source
     assert "omp parallel" not in td.generate_code([A, y], A @ td.sin(y), "c")
-    # The sum over all entries is one number: its turns depend on each other.
-    assert "PARALLEL\n" not in td.generate_code([x], td.sum(td.sin(x)), "c", parallel=True)
+    # The sum over all entries is one number: its turns depend on each other, those of its parts do not.
+    assert "PARALLEL\n    for (ptrdiff_t part = 0" in td.generate_code([x], td.sum(td.exp(x)), "c", parallel=True)
+    assert "PARALLEL\n" not in td.generate_code([x], td.max(x), "c", parallel=True)
 
 
 def test_refusals():

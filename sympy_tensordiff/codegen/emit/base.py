@@ -272,7 +272,7 @@ def reciprocal(node: Scalar) -> Scalar | None:
 # Nests as Python loops, for the backends that compile scalar Python (Numba on CPU and GPU).
 
 
-WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus"})
+WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus", "spherical_bessel"})
 """Functions whose value may have another type than their argument has."""
 
 
@@ -287,7 +287,7 @@ class NestPrinter(ScalarPrinter):
         "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "erf": "math.erf",
         "erfc": "math.erfc", "gamma": "math.gamma", "lgamma": "math.lgamma", "expm1": "math.expm1",
         "log1p": "math.log1p", "log2": "math.log2", "log10": "math.log10", "cbrt": "cbrt", "hypot": "math.hypot",
-        "sigmoid": "sigmoid", "softplus": "softplus",
+        "sigmoid": "sigmoid", "softplus": "softplus", "spherical_bessel": "spherical_bessel",
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
 

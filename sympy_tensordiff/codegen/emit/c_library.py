@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.forms import INDENT
 
 TERMS, ROWS, COLUMNS, TILE = 256, 64, 512, (4, 16)
@@ -357,7 +358,7 @@ static real determinant(const real *f, ptrdiff_t n, int kind) {
 def c_helpers(texts: Iterable[str]) -> dict[str, str]:
     """The functions that texts may call by their names, with the powers that they do call."""
     exponents = {int(exponent) for text in texts for exponent in re.findall(r"\bpower_(\d+)\(", text)}
-    return HELPERS | MULTIPLIED | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}
+    return HELPERS | MULTIPLIED | SPECIAL | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}
 
 
 def _power(exponent: int) -> str:

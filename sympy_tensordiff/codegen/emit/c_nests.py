@@ -12,12 +12,15 @@ from dataclasses import replace
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
+from sympy_tensordiff.codegen.emit.c_special import SPECIAL_NAMES
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
+from sympy_tensordiff.codegen.ir.nests import with_scalars
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.primitives import add_part
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
@@ -32,11 +35,18 @@ Place = tuple[int, ...]
 STACK = 4096
 """Entries of the largest array that a function has on its stack."""
 
+PARTS = 64
+"""Parts of a sum on several cores, a few for each core: a file has as many whatever runs it, so that no result differs.
+
+Each takes every `PARTS`-th round of the loop and has a total of its own; these are added in their order.
+"""
+
 LIBRARY = {name: text[5:] for name, text in NestPrinter.functions.items() if text.startswith("math.")}
 LIBRARY |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt", "floor", "ceil", "pow")}
 """The functions of ``math.h``; those for float end in f."""
 
 OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
+OWN |= {"spherical_bessel": "spherical_bessel"}
 OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
 """The functions that a file brings along, for both types."""
 
@@ -141,6 +151,8 @@ class CPrinter(CForms, NestPrinter):
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
+            return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
             name = function.name if isinstance(function, External) else function
             raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
@@ -183,6 +195,9 @@ class CPrinter(CForms, NestPrinter):
             self.line(depth, f"{first}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
+        if isinstance(statement, Loop) and depth == 1 and self.parallel and (totals := self.totals(statement, here)):
+            self.in_parts(statement, here, totals)
+            return
         if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(here))):
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
         if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, here):
@@ -209,6 +224,48 @@ class CPrinter(CForms, NestPrinter):
         entries += [node for node in scalars(loop.body) if isinstance(node, Load)]
         turn = Affine.variable(loop.variable)
         return all(entry.index[:1] == (turn,) for entry in entries if entry.array in written)
+
+    def totals(self, loop: Loop, here: Place) -> list[str]:
+        """Return the totals to which each turn of `loop` adds a part; [] where it does more for others."""
+        own, found = self.declared_in(here), list[str]()
+        body = loop.body
+        while body and isinstance(add := body[-1], Set) and isinstance(add.target, Name) and add.name not in own:
+            parts = {node.name for node in scalars([add]) if isinstance(node, Name)} - {add.name}
+            if add not in [add_part(add.target, Name(part)) for part in parts]:
+                return []
+            found.append(add.name)
+            body = body[:-1]
+        rest = [statement for statement in statements(body) if isinstance(statement, Set)]
+        is_own = all(isinstance(s.target, Name | Load) and {s.name} <= own for s in rest)
+        is_apart = len(set(found)) == len(found) and _mentioned(body).isdisjoint(found)
+        return found[::-1] if is_own and is_apart and isinstance(loop.step, int) and loop.step > 0 else []
+
+    def in_parts(self, loop: Loop, here: Place, totals: Sequence[str]) -> None:
+        """Append a sum in `PARTS` parts, whose turns are independent, and what adds these to the totals."""
+        part, step = self.names.fresh("part"), loop.step
+        assert isinstance(step, int)
+        names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}
+        for _, parts in names.values():
+            self.line(1, f"double {parts}[{PARTS}];")
+        self.line(1, "PARALLEL")
+        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTS}; {part}++) {{")
+        for own, _ in names.values():
+            self.line(2, f"double {own} = 0.0;")
+        counter, low, stop = self.names(loop.variable), self.lower(loop.lows), self.stop(loop.highs)
+        first = part if step == 1 else f"{part}*{step}"
+        first = first if low == "0" else f"{low} + {first}" if re.fullmatch(r"\w+", low) else f"({low}) + {first}"
+        self.line(2, f"for (ptrdiff_t {counter} = {first}; {counter} < {stop}; {counter} += {PARTS * step}) {{")
+        begin = len(self.lines)
+        self.block(with_scalars(loop.body, {total: Name(own) for total, (own, _) in names.items()}), here)
+        self.lines[begin:] = [INDENT + line for line in self.lines[begin:]]
+        self.line(2, "}")
+        for own, parts in names.values():
+            self.line(2, f"{parts}[{part}] = {own};")
+        self.line(1, "}")
+        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTS}; {part}++) {{")
+        for total, (_, parts) in names.items():
+            self.line(2, f"{self.names(total)} += {parts}[{part}];")
+        self.line(1, "}")
 
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, MULTIPLIED, ROWS, TERMS, TILE
 from sympy_tensordiff.codegen.emit.c_nests import LIBRARY, OWN, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -348,7 +349,7 @@ OWN_NAMES = _words(
 """What a file itself has, besides functions."""
 
 RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in MATH for ending in "fl"}
-RESERVED |= {*HELPERS, *MULTIPLIED, *LIBRARY.values(), *OWN.values()}
+RESERVED |= {*HELPERS, *MULTIPLIED, *SPECIAL, *LIBRARY.values(), *OWN.values()}
 
 
 class CNames(Names):

@@ -104,6 +104,24 @@ def softplus(x):
     """log(1 + exp(x)) without overflow, entry by entry."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 ''',
+    "spherical_bessel": '''
+def spherical_bessel(n, x):
+    """The spherical Bessel function of order n = 0, 1, 2, ...: its series near 0, and the recurrence elsewhere."""
+    n, x = int(n), np.asarray(x, np.result_type(x, np.float32))
+    is_near, is_wide, zero = np.abs(x) <= n + 1, np.isinf(x), np.zeros_like(x)
+    near, far = np.where(is_near, x, zero), np.where(is_near | is_wide, zero + 1, x)
+    term = np.ones_like(near)
+    for k in range(1, n + 1):
+        term = term*near/(2*k + 1)
+    total = term
+    for k in range(1, n + 11):
+        term = term*(near*near)/(-2*k*(2*(n + k) + 1))
+        total = total + term
+    before, value = np.cos(far)/far, np.sin(far)/far
+    for k in range(n):
+        before, value = value, (2*k + 1)/far*value - before
+    return np.where(is_near, total, np.where(is_wide, zero, value))
+''',
     "view": '''
 def view(x, start, lengths, *steps, write=False):
     """The entries x[start + n*steps[0] + m*steps[1] + ...] for n, m, ... below the lengths, in the memory of x."""
@@ -139,6 +157,25 @@ def minimum(x, y):
 def sign(x):
     """-1, 0 or 1; nan where x is nan."""
     return x if x != x else 1 if x > 0 else -1 if x < 0 else 0
+''',
+    "spherical_bessel": '''
+def spherical_bessel(n, x):
+    """The spherical Bessel function of order n = 0, 1, 2, ...: its series near 0, and the recurrence elsewhere."""
+    if abs(x) <= n + 1:
+        term = 1.0
+        for k in range(1, int(n) + 1):
+            term *= x/(2*k + 1)
+        total = term
+        for k in range(1, int(n) + 11):
+            term *= -x*x/(2*k*(2*(n + k) + 1))
+            total += term
+        return total
+    if abs(x) == math.inf:
+        return 0.0
+    before, value = math.cos(x)/x, math.sin(x)/x
+    for k in range(int(n)):
+        before, value = value, (2*k + 1)/x*value - before
+    return value
 ''',
 }
 """For the backends that compile scalar Python."""

@@ -146,7 +146,7 @@ ELEMENTARY: dict[str, int] = {
     "arctan2": 2, "sinh": 1, "cosh": 1, "tanh": 1, "arcsinh": 1, "arccosh": 1, "arctanh": 1,
     "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "heaviside": 2, "sqrt": 1, "erf": 1, "erfc": 1,
     "gamma": 1, "lgamma": 1, "expm1": 1, "log1p": 1, "log2": 1, "log10": 1, "cbrt": 1, "hypot": 2,
-    "sigmoid": 1, "softplus": 1,
+    "sigmoid": 1, "softplus": 1, "spherical_bessel": 2,
 }  # fmt: skip
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 

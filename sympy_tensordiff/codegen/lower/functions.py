@@ -130,7 +130,15 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 def is_external(node: Node) -> bool:
     """Whether no backend knows the function of a call."""
-    return node.data not in NAMES and node.data not in FORMULAS
+    return node.data not in NAMES and node.data not in FORMULAS and not is_spherical_bessel(node)
+
+
+def is_spherical_bessel(node: Node) -> bool:
+    """Whether a call is a spherical Bessel function of an order that is a natural number."""
+    if node.data is not sympy.jn or node.args[0].op != "const":
+        return False
+    order = node.args[0].data
+    return isinstance(order, int | Fraction) and order.denominator == 1 and order >= 0
 
 
 def external(node: Node) -> External:
@@ -146,6 +154,8 @@ def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
         name = NAMES.get(node.data)
         if name is not None:
             return Operation(name, tuple(args))
+        if is_spherical_bessel(node):
+            return Operation("spherical_bessel", tuple(args))
         if node.data in FORMULAS:
             return FORMULAS[node.data](*args)
         return Operation(external(node), tuple(args))
@@ -199,6 +209,8 @@ def _polygamma_compiled(psi: Function) -> Function:
             return psi(x)
         if n < 0 or np.floor(n) != n:
             return np.nan
+        if x <= 0 and np.floor(x) == x:
+            return np.inf if n % 2 else -np.inf
         total, factorial = 0.0, 1.0
         for k in range(1, int(n) + 1):
             factorial *= k
