@@ -90,6 +90,13 @@ def _is_guarded(node: Node) -> bool:
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
     if cotangent is graph.zero or not is_chosen(graph, cotangent):
         return rule(cotangent)
+    if cotangent.op == "sum":
+        slope = rule(graph.one)
+        if slope.total:
+            return rule(cotangent)
+        if not _indices(slope) <= cotangent.free:
+            chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
+            return graph.select(chosen, rule(cotangent), graph.zero)
     match cotangent.op:
         case "select":
             return graph.select(cotangent.args[0], *(_applied(graph, side, rule) for side in cotangent.args[1:]))
@@ -97,11 +104,6 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
         case "add":
             return graph.add([_applied(graph, term, rule) for term in cotangent.args])
-        case "sum" if (slope := rule(graph.one)).total:
-            return rule(cotangent)
-        case "sum" if not _indices(slope) <= cotangent.free:
-            chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
-            return graph.select(chosen, rule(cotangent), graph.zero)
         case "sum":
             variables, rows, body = graph.open(cotangent)
             return graph.sum(variables, rows, _applied(graph, body, rule))

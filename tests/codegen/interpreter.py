@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import spherical_jn
 
 from sympy_tensordiff.codegen.ir.loops import (
     If,
@@ -30,6 +31,7 @@ FUNCTIONS: dict[str, Any] = {
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
     "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
     "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "softplus": lambda a: np.logaddexp(a, 0),
+    "spherical_bessel": lambda n, x: spherical_jn(int(n), x),
 }  # fmt: skip
 
 
