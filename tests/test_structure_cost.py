@@ -119,6 +119,16 @@ def test_data_outside_of_a_scatter_select_nothing(as_python):
     assert matrix.tolist() == [[2, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 6, 0, 10]]
 
 
+@pytest.mark.parametrize("left", [j, 2 * j, 3 - j, j - 1])
+@pytest.mark.parametrize("right", [sympy.Mod(at[i], 3), sympy.floor(at[i] / 2), 2 * at[i] + 1, at[i] + i])
+def test_scatters_to_positions_computed_from_data(left, right, as_python):
+    total = td.TensorComprehension(S(sympy.KroneckerDelta(left, right) * y[i] ** 2 * x[j], (i, 0, m - 1)), (j, n))
+    given = np.linspace(1, 2, 5), np.linspace(-1, 3, 6), np.array([0, 4, 1, 3, 2, 1])
+    matrix = td.structured_jacobian((x, y, at), total, (x, y))(*given).toarray()
+    known = dict(zip((x, y, at), given, strict=True))
+    np.testing.assert_allclose(matrix, np.hstack(td.evaluate(td.jacobian(total, (x, y)), known)))
+
+
 def test_a_term_whose_range_has_nothing_else_cancels(as_python):
     zero = S(x[i] * y[j], (i, 0, n - 1), (j, 0, m - 1)) - S(x[k] * y[j], (j, 0, m - 1), (k, 0, n - 1))
     for function in (td.TensorComprehension(zero + y[k], (k, m)), td.TensorComprehension(zero, (k, m))):

@@ -239,8 +239,8 @@ def _solution(term: Term, equation: Any, binder: Binder) -> Term | None:
 
 
 def _is_declared(row: Any) -> bool:
-    """Whether the declared range of an array of integers implies a bound of one of its entries."""
-    tensor = getattr(row.lhs, "tensor", None)
+    """Whether a bound is true by itself, or by the declared range of the array of integers whose entry it is of."""
+    tensor = None if row in (sympy.true, sympy.false) else getattr(row.lhs, "tensor", None)
     if tensor is None or tensor.below is None:
         return bool(row == sympy.true)
     slack = -row.rhs if isinstance(row, sympy.Ge) else row.rhs - (tensor.below - 1)
