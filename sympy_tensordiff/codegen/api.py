@@ -211,8 +211,8 @@ def lambdify(
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
     """How expressions become a program for a backend."""
-    given |= {"library": backend != "cuda", "rows": backend in ("numba", "c")}
-    return given | dict.fromkeys(("trapezoids", "tables"), backend == "numba")
+    given |= {"library": backend != "cuda", "rows": backend in ("numba", "llvm", "c")}
+    return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:

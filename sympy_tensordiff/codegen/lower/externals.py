@@ -136,7 +136,19 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
     """What takes the place of ``function`` in a generated module."""
     if backend == "numpy":
         return Vectorised(external, function)
-    return _for_numba(external, function) if backend == "numba" else _for_cuda(external, function)
+    return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
+
+
+def address(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> Any:
+    """The function as one of C, compiled by Numba for numbers of a type, which has an ``address``."""
+    import numba
+
+    compiled = _for_numba(external, function)
+    kind = numba.float32 if dtype == np.float32 else numba.float64
+    names = ", ".join(f"x{n}" for n in range(len(external.orders)))
+    space = {"compiled": compiled}
+    entry = eval(f"lambda {names}: compiled({names})", space)  # noqa: S307
+    return numba.cfunc(kind(*(kind,) * len(external.orders)), nopython=True, error_model="numpy")(entry)
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:

@@ -24,6 +24,10 @@ from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
 
 
+COMPILED = ("numba", "llvm")
+"""The backends for the processor that compile loops."""
+
+
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
     program = prepared(program, backend, splits=False)
@@ -44,7 +48,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     lines.append("kernels:")
     shapes = array_shapes(program)
     prover = Prover(program)
-    steps = fuse(program, prover).kernels if backend == "numba" else program.kernels
+    steps = fuse(program, prover).kernels if backend in COMPILED else program.kernels
     for n, step in enumerate(steps, 1):
         if isinstance(step, Fused):
             text = describe_together(step)
@@ -55,7 +59,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
-        if backend == "numba" and isinstance(step, Kernel | Fused):
+        if backend in COMPILED and isinstance(step, Kernel | Fused):
             place = Site(prover, Names(all_names(program), ()).fresh)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
@@ -69,7 +73,7 @@ def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool 
     """
     if backend == "cuda":
         return describe_device(bounded)
-    if backend != "numba":
+    if backend not in COMPILED:
         return []
     library = not_compiled(fused)
     is_one = bool(fused.nests) or is_compiled_whole(fused)
