@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 
 from sympy_tensordiff.codegen.emit.base import reciprocal, signed_text, split_sign
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
@@ -193,12 +193,14 @@ class Builder:
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """What runs where a condition holds."""
-        yes, after = self.labels("then", "after")
-        self.branch(condition, yes, after)
-        self.start(yes)
+    def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
+        """What runs where all conditions hold; each is asked where those before it hold."""
+        (after,) = self.labels("after")
         outside = dict(self.known)
+        for condition in conditions:
+            (yes,) = self.labels("then")
+            self.branch(condition(), yes, after)
+            self.start(yes)
         yield
         self.known = outside
         self.line(f"br label %{after}")
@@ -410,7 +412,10 @@ class NestPrinter(Builder):
         """Whether a row holds."""
         if row.kind == "mod":
             return self.new(f"icmp eq i64 {self.new(f'srem i64 {self.form(row.form)}, {row.modulus}')}, 0")
-        return self.new(f"icmp {'sge' if row.kind == 'ge' else 'eq'} i64 {self.form(row.form)}, 0")
+        # Each side positive, as in the texts: optimisers know bounds of what is not negated.
+        left = Affine({v: c for v, c in row.form.terms if c > 0}, row.form.constant)
+        right = left - row.form
+        return self.new(f"icmp {'sge' if row.kind == 'ge' else 'eq'} i64 {self.form(left)}, {self.form(right)}")
 
     # ------------------------------------------------------------------------ arrays
 
@@ -665,7 +670,7 @@ class NestPrinter(Builder):
             if isinstance(statement, Loop):
                 self.print_loop(statement)
             elif isinstance(statement, If):
-                with self.when(self.conditions(statement.conditions)):
+                with self.when(*(partial(self.condition, row) for row in statement.conditions)):
                     self.body(statement.body)
             else:
                 assert isinstance(statement, Set)

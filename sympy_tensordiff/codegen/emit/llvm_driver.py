@@ -8,7 +8,9 @@ calls of a library has an entry for each other step, which a driver in Python ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from sympy_tensordiff.codegen.emit.driver import (
     Temporaries,
@@ -130,7 +132,7 @@ def step_function(step: Step, module: Module, program: Program, prover: Prover, 
         printer = ProductPrinter(module, shapes, integers, bare)
         printer.contraction(step, shapes)
         text = printer.finished()
-    return StepFunction(module.shared(name, text), {name: kind for name, (kind, _) in printer.passed.items()})
+    return StepFunction(module.shared(f"{name}.step", text), {name: kind for name, (kind, _) in printer.passed.items()})
 
 
 class EntryPrinter(NestPrinter):
@@ -235,25 +237,22 @@ class EntryPrinter(NestPrinter):
         self.line(f"store i32 0, ptr {code}")
         state = self.new("call ptr @PyEval_SaveThread()")
         for step, function in steps:
-            tests = self.tests(step)
-            if tests:
-                with self.when(tests):
-                    self.run(function, code)
-            else:
+            with ExitStack() as stack:
+                if rows := self.tests(step):
+                    stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
                 self.run(function, code)
         self.line(f"call void @PyEval_RestoreThread(ptr {state})")
         self.report(code)
 
-    def tests(self, step: Step) -> str:
-        """Whether a step has something to do; empty where it always has."""
+    def tests(self, step: Step) -> list[Row]:
+        """The conditions of a step that has nothing to do in some calls."""
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             forms = step.extents if step.exclusive else ()
         elif not isinstance(step, Fused):
             made = self.temporaries.get(filled_arrays(step)[0])
             forms = made.shape if made is not None else ()
-        rows = [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
-        return self.conditions(rows) if rows else ""
+        return [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
     def run(self, function: StepFunction, code: str) -> None:
         """The call of the function of a step."""
@@ -271,12 +270,12 @@ class EntryPrinter(NestPrinter):
         self.module.declared["large"] = f'@large = private constant [{len(LARGE) + 1} x i8] c"{LARGE}\\00"'
         found = self.new(f"load i32, ptr {code}")
         no_memory = self.new(f"icmp sge i32 {found}, {NO_MEMORY}")
-        with self.when(no_memory):
+        with self.when(lambda: no_memory):
             none = self.new("call ptr @PyErr_NoMemory()")
             self.module.declare("PyErr_NoMemory", "ptr", [])
             self.line(f"ret ptr {none}")
             self.start(self.labels("never")[0])
-        with self.when(self.new(f"icmp eq i32 {found}, {TOO_LARGE}")):
+        with self.when(lambda: self.new(f"icmp eq i32 {found}, {TOO_LARGE}")):
             error = self.new("load ptr, ptr @PyExc_ValueError")
             self.line(f"call void @PyErr_SetString(ptr {error}, ptr @large)")
             self.line("ret ptr null")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import reduce
+from functools import partial, reduce
 
 from sympy_tensordiff.codegen.emit.correlations import BYTES
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices
@@ -318,7 +318,7 @@ class CorrelationPrinter(NestPrinter):
             tests = [f"sge i64 {whole}, 0", f"slt i64 {whole}, {self.form(self.extents[label])}"]
             tests += [f"eq i64 {self.times(whole, str(abs(factor)))}, {value}"] if abs(factor) > 1 else []
             asked = [self.new(f"icmp {test}") for test in tests]
-            stack.enter_context(self.when(reduce(lambda a, b: self.new(f"and i1 {a}, {b}"), asked)))
+            stack.enter_context(self.when(*(partial(str, one) for one in asked)))
             self.values[label] = whole
         enter([v for v in left if v not in first])
         if self.block is None:
@@ -408,7 +408,7 @@ class _TileBuilder(NestPrinter):
             self.lanes(self.times(number, str(width * self.size)), width, firsts)
         if width > 1:
             lane = self.times(pairs, str(width * self.size))
-            with self.when(self.new(f"icmp slt i64 {lane}, %lanes")):
+            with self.when(lambda: self.new(f"icmp slt i64 {lane}, %lanes")):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
@@ -434,7 +434,7 @@ class _TileBuilder(NestPrinter):
                     total = self.call(vector, self.fma, [left, right[v], total], vector)
                     self.line(f"store {vector} {total}, ptr {sums[m][v]}")
         for m in range(ROWS):
-            with self.when(self.new(f"icmp slt i64 {m}, %rows")):
+            with self.when(partial(self.new, f"icmp slt i64 {m}, %rows")):
                 row = self.shifted("%c", self.add(lane, self.times(str(m), "%cr")))
                 for v in range(width):
                     place = self.shifted(row, str(v * self.size))

@@ -96,6 +96,11 @@ def compiled(text: str) -> bytes:
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
+    # Conditions that are simplified before branches are merged: the row stencil takes 0.6 of the time.
+    first = llvm.create_new_module_pass_manager()
+    first.add_sroa_pass()
+    first.add_instruction_combine_pass()
+    first.run(module, builder)
     builder.getModulePassManager().run(module, builder)
     code: bytes = machine.emit_object(module)
     return code
