@@ -7,11 +7,12 @@ calls of a library has an entry for each other step, which a driver in Python ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
+from sympy_tensordiff.codegen.emit.correlations import BYTES
 from sympy_tensordiff.codegen.emit.driver import (
     Temporaries,
     host_driver,
@@ -23,8 +24,20 @@ from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module, NestPrinter
-from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE, CorrelationPrinter, ProductPrinter
+from sympy_tensordiff.codegen.emit.llvm_products import (
+    HIGH,
+    LOW,
+    TOO_LARGE,
+    Copies,
+    CorrelationPrinter,
+    ProductPrinter,
+    matrices_of,
+    parts_of,
+)
+from sympy_tensordiff.codegen.emit.matrix_products import HALF, PANEL
+from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTS, STEP, block_ends
 from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     Contraction,
@@ -40,8 +53,10 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import not_compiled
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, filled_arrays, function_name, scalar_arrays
+from sympy_tensordiff.codegen.schedule.correlations import tiling
 from sympy_tensordiff.codegen.schedule.cpu import Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
+from sympy_tensordiff.codegen.schedule.rows import STRIP, runs_in_strips
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
@@ -63,87 +78,131 @@ class Target:
     head: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class ModuleText:
     """A module of LLVM: its text, its entries, the driver in Python where there is one."""
 
     text: str
-    entries: list[str] = field(default_factory=list)
+    entries: tuple[str, ...]
     driver: str = ""
 
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The function of a step, and what is passed to it: names, and "a" for an array, "r" or "i" for a number."""
+    """The function of a step, and what is passed to it: names, and "a" for an array, "r" or "i" for a number.
+
+    Where it computes a part, ``ends`` are the names for that, ``extent`` is the end of the last part. ``turns`` is how
+    the parts are cut on several cores: into a number of ranges, "strips", or "panels"; 0 where all is one.
+    """
 
     symbol: str
     passed: Mapping[str, str]
+    ends: tuple[str, str] = ("", "")
+    extent: Affine = Affine()
+    turns: int | str = 0
 
 
-def print_llvm(program: Program, target: Target) -> ModuleText:
-    """The module for a program."""
-    prover = Prover(program)
-    program = fuse(program, prover)
+def print_llvm(program: Program, target: Target, parallel: frozenset[str] = frozenset()) -> ModuleText:
+    """The module for a program; ``parallel`` are the names of the functions that run on several cores."""
     module = Module(target.real, {external: f"user{n}" for n, external in enumerate(externals(program))})
-    integers = frozenset(a.name for a in program.arguments if a.dtype == "integer" or a.kind == "integer")
+    copies = Copies(fuse(program, Prover(program)), BYTES // module.size)
+    program, prover = copies.program, Prover(copies.program)
+    parallel |= {function_name(s) for s in program.kernels if s.array in {a.name for a in copies.arrays} and parallel}
+    printer = StepPrinter(program, prover, module, target, copies, parallel)
     library = set(not_compiled(program))
-    found = [None if step.array in library else step_function(step, module, program, prover, target) for step in program.kernels]
-    if library:
-        return _called_from_python(program, module, target, found, integers)
+    found = [None if step.array in library else printer.function(step) for step in program.kernels]
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
+
+    def entry() -> EntryPrinter:
+        return EntryPrinter(module, program, prover, target.head)
+
+    if library:
+        return _called_from_python(program, module, entry, found)
     arrays = scratch_arrays(program)
-    entries = ["run"]
-    tables = [(step, one) for step, one in pairs if isinstance(step, Table)]
-    texts = []
-    for name, chosen in (("run", [pair for pair in pairs if pair not in tables]), ("tables", tables)):
-        if chosen or name == "run":
-            printer = EntryPrinter(module, program, prover, integers, target.head)
-            printer.driver(chosen, arrays)
-            texts.append(printer.text(name))
-            entries = list(dict.fromkeys([*entries, name]))
+    tables = [pair for pair in pairs if isinstance(pair[0], Table)]
+    entries = {"run": entry().driver([pair for pair in pairs if pair not in tables], arrays)}
+    if tables:
+        entries["tables"] = entry().driver(tables, arrays)
     if arrays:
-        printer = EntryPrinter(module, program, prover, integers, target.head)
-        printer.size(arrays)
-        texts.append(printer.text("scratch"))
-        entries.append("scratch")
-    return ModuleText("\n\n".join([module.text(), *texts]) + "\n", entries)
+        entries["scratch"] = entry().size(arrays)
+    return _module_text(module, entries)
 
 
-def step_function(step: Step, module: Module, program: Program, prover: Prover, target: Target) -> StepFunction:
-    """The function of a step."""
-    integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
-    bare = scalar_arrays(program.arguments)
-    shapes = prover.shapes
-    name = function_name(step)
-    if isinstance(step, Kernel | Fused):
-        names = Names(all_names(program), ())
-        nest = nest_of(step, Site(prover, names.fresh, bare))
-        printer = NestPrinter(module, shapes, integers, nest.bare)
+def _module_text(module: Module, entries: Mapping[str, EntryPrinter], driver: str = "") -> ModuleText:
+    texts = [entry.text(name) for name, entry in entries.items()]
+    return ModuleText("\n\n".join([*texts, module.text()]), tuple(entries), driver)
+
+
+class StepPrinter:
+    """Prints the functions of steps."""
+
+    def __init__(
+        self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
+    ) -> None:
+        self.module, self.target, self.prover, self.copies, self.parallel = module, target, prover, copies, parallel
+        self.names = Names(all_names(program), ())
+        integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
+        self.site = prover.shapes, integers, scalar_arrays(program.arguments)
+
+    def function(self, step: Step) -> StepFunction:
+        """The function of a step."""
+        if isinstance(step, Kernel | Fused):
+            return self.nest(step)
+        shapes, integers, bare = self.site
+        if isinstance(step, Correlation):
+            windows = CorrelationPrinter(self.module, shapes, integers, bare)
+            tiles = tiling(step, shapes)
+            assert tiles is not None
+            windows.correlation(step, tiles, self.copies.lanes[step.array], self.target.is_wide)
+            return self.shared(step, windows, windows.function(), (LOW, HIGH), parts_of(step, shapes))
+        assert isinstance(step, Contraction | Trapezoid)
+        product = ProductPrinter(self.module, shapes, integers, bare)
+        product.contraction(step)
+        turns = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
+        return self.shared(step, product, product.finished(), (LOW, HIGH), parts_of(step, shapes), turns)
+
+    def nest(self, step: Kernel | Fused) -> StepFunction:
+        """The function of a nest, or of a block of it."""
+        shapes, integers, bare = self.site
+        names = self.names.copy()
+        ends = block_ends(names) if function_name(step) in self.parallel else None
+        nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends))
+        printer = NestPrinter(self.module, shapes, integers, nest.bare)
         if isinstance(step, Table):
             printer.real = "double"  # the angles of sines may be large
         printer.nest(nest.arrays, nest.body)
         text = printer.function()
-    elif isinstance(step, Correlation):
-        printer = CorrelationPrinter(module, shapes, integers, bare)
-        printer.correlation(step, shapes, target.is_wide)
-        text = printer.function()
-    else:
-        assert isinstance(step, Contraction | Trapezoid)
-        printer = ProductPrinter(module, shapes, integers, bare)
-        printer.contraction(step, shapes)
-        text = printer.finished()
-    return StepFunction(module.shared(f"{name}.step", text), {name: kind for name, (kind, _) in printer.passed.items()})
+        if ends is None:
+            return self.shared(step, printer, text)
+        if isinstance(step, Fused):
+            return self.shared(step, printer, text, ends, step.extent, PARTS if step.totals else BLOCKS)
+        turns = "strips" if runs_in_strips(step, self.prover) else BLOCKS
+        return self.shared(step, printer, text, ends, shapes[step.array][0], turns)
+
+    def shared(
+        self,
+        step: Step,
+        printer: NestPrinter,
+        text: str,
+        ends: tuple[str, str] = ("", ""),
+        extent: Affine = ZERO,
+        turns: int | str = BLOCKS,
+    ) -> StepFunction:
+        """What is known of a printed function."""
+        name = function_name(step)
+        passed = {name: kind for name, (kind, _) in printer.passed.items()}
+        turns = turns if name in self.parallel else 0
+        return StepFunction(self.module.shared(f"{name}.step", text), passed, ends, extent, turns)
 
 
 class EntryPrinter(NestPrinter):
     """A function that Python calls with arguments as an array of objects."""
 
-    def __init__(self, module: Module, program: Program, prover: Prover, integers: frozenset[str], head: int) -> None:
+    def __init__(self, module: Module, program: Program, prover: Prover, head: int) -> None:
+        integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
         super().__init__(module, prover.shapes, integers, frozenset())
         self.program = program
-        self.prover = prover
         self.head = head
-        self.pointers: dict[str, str] = {}
         self.numbers: dict[str, str] = {}
         self.temporaries = Temporaries(program, FormPrinter(Names((), ())))
 
@@ -156,7 +215,7 @@ class EntryPrinter(NestPrinter):
 
     def array_of(self, name: str, found: str, rank: int) -> None:
         """Read the pointer of an array off an object, and the lengths of its axes."""
-        self.pointers[name] = self.new(f"load ptr, ptr {self.at(found, self.head)}")
+        self.arrays[name] = self.new(f"load ptr, ptr {self.at(found, self.head)}")
         if rank:
             lengths = self.new(f"load ptr, ptr {self.at(found, self.head + 16)}")
             for axis in range(rank):
@@ -195,6 +254,17 @@ class EntryPrinter(NestPrinter):
             forms = [self.form(form) for form in size.lows or size.highs]
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
+    def given(self, passed: Mapping[str, str]) -> None:
+        """Read what is passed by names and kinds."""
+        for place, (name, kind) in enumerate(passed.items()):
+            found = self.object(place)
+            if kind == "a":
+                self.array_of(name, found, 0)
+            elif kind == "i":
+                self.values[name] = self.call("i64", "PyLong_AsLongLong", [found], "ptr")
+            else:
+                self.numbers[name] = self.real_of(found)
+
     # ------------------------------------------------------------------------ temporaries
 
     def bytes(self, array: Array) -> str:
@@ -205,44 +275,48 @@ class EntryPrinter(NestPrinter):
             return str(int(mask) // ALIGNMENT * ALIGNMENT)
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
-    def size(self, arrays: Sequence[Array]) -> None:
+    def size(self, arrays: Sequence[Array]) -> EntryPrinter:
         """The function that tells the bytes of all temporaries."""
         self.arguments()
         total = str(ALIGNMENT)
         for array in arrays:
             total = self.add(total, self.bytes(array))
         self.result = self.call("ptr", "PyLong_FromLongLong", [total], "i64")
+        return self
 
     def scratch(self, arrays: Sequence[Array]) -> None:
         """Find the pointers of all temporaries in the last array that is passed."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.array_of("scratch", self.object(place), 0)
-        address = self.new(f"ptrtoint ptr {self.pointers['scratch']} to i64")
+        address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
         free = self.new(f"and i64 {self.new(f'sub i64 0, {address}')}, {ALIGNMENT - 1}")
-        pointer = self.at(self.pointers["scratch"], free)
+        pointer = self.at(self.arrays["scratch"], free)
         for array in arrays:
-            self.pointers[array.name] = pointer
+            self.arrays[array.name] = pointer
             pointer = self.at(pointer, self.bytes(array))
 
     # ------------------------------------------------------------------------ steps
 
-    def driver(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> None:
+    def driver(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> EntryPrinter:
         """The function that runs steps."""
         self.arguments()
         if arrays:
             self.scratch(arrays)
-        self.module.declare("PyEval_SaveThread", "ptr", [])
-        self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
-        code = self.slot("i32")
-        self.line(f"store i32 0, ptr {code}")
-        state = self.new("call ptr @PyEval_SaveThread()")
+        self.begin()
         for step, function in steps:
             with ExitStack() as stack:
                 if rows := self.tests(step):
                     stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
-                self.run(function, code)
-        self.line(f"call void @PyEval_RestoreThread(ptr {state})")
-        self.report(code)
+                self.run(step, function)
+        return self.end()
+
+    def begin(self) -> None:
+        """Let other threads of Python run."""
+        self.module.declare("PyEval_SaveThread", "ptr", [])
+        self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        self.state = self.new("call ptr @PyEval_SaveThread()")
 
     def tests(self, step: Step) -> list[Row]:
         """The conditions of a step that has nothing to do in some calls."""
@@ -254,38 +328,135 @@ class EntryPrinter(NestPrinter):
             forms = made.shape if made is not None else ()
         return [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
-    def run(self, function: StepFunction, code: str) -> None:
-        """The call of the function of a step."""
-        kinds = {"a": "ptr", "r": self.module.real, "i": "i64"}
-        values = {"a": lambda n: self.pointers[n], "r": lambda n: self.numbers[n], "i": lambda n: self.form(Affine.variable(n))}
-        passed = ", ".join(f"{kinds[kind]} {values[kind](name)}" for name, kind in function.passed.items())
-        found = self.new(f"call i32 @{function.symbol}({passed})")
-        before = self.new(f"load i32, ptr {code}")
-        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {code}")
+    def run(self, step: Step, function: StepFunction) -> None:
+        """Run a step."""
+        if function.turns:
+            self.in_parallel(step, function)
+            return
+        self.values |= dict(zip(function.ends, ("0", self.form(function.extent)), strict=True))
+        found = self.called(function, self.passed_value)
+        before = self.new(f"load i32, ptr {self.code}")
+        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
-    def report(self, code: str) -> None:
+    def passed_value(self, name: str, kind: str) -> str:
+        """What is passed to a function."""
+        return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
+
+    def in_parallel(self, step: Step, function: StepFunction) -> None:
+        """Let the threads of Numba's pool run a step, each some turns; no sum depends on how many there are."""
+        totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, Fused) else []
+        parts = {name: self.array(f"{name} parts", [Affine.of(PARTS), *self.shapes[name]]) for name in totals}
+        task = TaskPrinter(self.module, self.shapes, self.integral, frozenset())
+        task.turns(function, dict.fromkeys(totals))
+        symbol = self.module.shared(f"{function.symbol}.task", task.task())
+        frame = self.slot(f"[{len(task.passed) + 1} x i64]")
+        self.line(f"store ptr {self.code}, ptr {frame}")
+        for number, (name, (kind, _)) in enumerate(task.passed.items(), 1):
+            value = parts[name] if name in parts else self.passed_value(name, kind)
+            place = self.new(f"getelementptr inbounds i64, ptr {frame}, i64 {number}")
+            self.line(f"store {self.types[kind].removesuffix(' noalias')} {value}, ptr {place}")
+        first, count, step_ = self.slot("ptr"), self.slot("i64"), self.slot("i64")
+        self.line(f"store ptr null, ptr {first}")
+        self.line(f"store i64 {task.count(self, function)}, ptr {count}")
+        self.line(f"store i64 1, ptr {step_}")
+        threads = self.new("call i32 @get_num_threads()")
+        self.module.declare("get_num_threads", "i32", [])
+        self.module.declare("numba_parallel_for", "void", [*["ptr"] * 5, "i64", "i64", "i32"])
+        pointers = ", ".join(f"ptr {one}" for one in (f"@{symbol}", first, count, step_, frame))
+        self.line(f"call void @numba_parallel_for({pointers}, i64 0, i64 1, i32 {threads})")
+        for name, pointer in parts.items():
+            self.add_parts(self.arrays[name], pointer, self.entries(self.shapes[name]))
+            self.line(f"call void @free(ptr {pointer})")
+
+    def add_parts(self, target: str, parts: str, entries: str) -> None:
+        """Add the totals of all blocks, in their order."""
+        real = self.module.real
+        with self.loop("0", entries) as place:
+            total = self.new(f"load {real}, ptr {self.shifted(parts, place)}")
+            for number in range(1, PARTS):
+                pointer = self.shifted(parts, self.add(self.times(str(number), entries), place))
+                total = self.new(f"fadd {real} {total}, {self.new(f'load {real}, ptr {pointer}')}")
+            self.line(f"store {real} {total}, ptr {self.shifted(target, place)}")
+
+    def end(self) -> EntryPrinter:
         """Raise the error of a code; return 0 where there is none."""
+        self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
+        self.module.declare("PyErr_NoMemory", "ptr", [])
         self.module.declared["PyExc_ValueError"] = "@PyExc_ValueError = external global ptr"
         self.module.declared["large"] = f'@large = private constant [{len(LARGE) + 1} x i8] c"{LARGE}\\00"'
-        found = self.new(f"load i32, ptr {code}")
-        no_memory = self.new(f"icmp sge i32 {found}, {NO_MEMORY}")
-        with self.when(lambda: no_memory):
-            none = self.new("call ptr @PyErr_NoMemory()")
-            self.module.declare("PyErr_NoMemory", "ptr", [])
-            self.line(f"ret ptr {none}")
-            self.start(self.labels("never")[0])
-        with self.when(lambda: self.new(f"icmp eq i32 {found}, {TOO_LARGE}")):
-            error = self.new("load ptr, ptr @PyExc_ValueError")
-            self.line(f"call void @PyErr_SetString(ptr {error}, ptr @large)")
-            self.line("ret ptr null")
-            self.start(self.labels("never")[0])
+        found = self.new(f"load i32, ptr {self.code}")
+        for code, lines in ((NO_MEMORY, "call ptr @PyErr_NoMemory()"), (TOO_LARGE, "load ptr, ptr @PyExc_ValueError")):
+            with self.when(partial(self.new, f"icmp eq i32 {found}, {code}")):
+                error = self.new(lines)
+                if code == TOO_LARGE:
+                    self.line(f"call void @PyErr_SetString(ptr {error}, ptr @large)")
+                self.line("ret ptr null")
+                self.start(*self.labels("never"))
         self.result = self.call("ptr", "PyLong_FromLongLong", ["0"], "i64")
+        return self
 
     def text(self, name: str) -> str:
         """The text of the entry."""
         head = f"define ptr @{name}(ptr %self, ptr %args, i64 %count) {{"
-        return "\n".join([head, "entry:", *self.slots, *self.lines, f"  ret ptr {self.result}", "}"])
+        lines = [head, "entry:", *self.slots, *self.lines, f"  ret ptr {self.result}"]
+        if any("label %failed" in line for line in self.lines):
+            lines += ["failed:", f"  call void @PyEval_RestoreThread(ptr {self.state})"]
+            lines += ["  %none = call ptr @PyErr_NoMemory()", "  ret ptr null"]
+        return "\n".join([*lines, "}"])
+
+
+class TaskPrinter(NestPrinter):
+    """What a thread runs: some turns of a step, for the numbers that its pool gives it."""
+
+    def count(self, driver: NestPrinter, function: StepFunction) -> str:
+        """The number of turns, in the function that starts them."""
+        extent = driver.form(function.extent)
+        if function.turns == "strips":
+            return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
+        if function.turns != "panels":
+            return str(function.turns)
+        count = "1"
+        for number in (2**n for n in range(6)):
+            least = 2 * number * (HALF if number == 1 else PANEL)
+            test = driver.new(f"icmp sge i64 {extent}, {least}")
+            count = driver.new(f"select i1 {test}, i64 {2 * number}, i64 {count}")
+        return count
+
+    def turns(self, function: StepFunction, totals: Container[str]) -> None:
+        """The calls of the function of a step."""
+        first = self.new("ptrtoint ptr %first to i64")
+        last = self.add(first, "%number")
+        extent, count = self.form(function.extent), self.count(self, function)
+        with self.loop(first, last) as turn:
+            if function.turns == "strips":
+                low = self.times(turn, str(STRIP))
+                high = self.greatest([self.add(low, str(STRIP)), extent], "smin")
+            else:
+                # Each thread gets blocks from everywhere, dear and cheap ones.
+                block = turn
+                if function.turns != "panels":
+                    block = self.new(f"srem i64 {self.times(turn, str(STEP))}, {count}")
+                low, high = (
+                    self.new(f"sdiv i64 {self.times(extent, one)}, {count}") for one in (block, self.add(block, "1"))
+                )
+            self.values |= dict(zip(function.ends, (low, high), strict=True))
+
+            def value(name: str, kind: str) -> str:
+                pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
+                return self.shifted(pointer, self.times(block, self.entries(self.shapes[name]))) if name in totals else pointer
+
+            found = self.called(function, value)
+            self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
+
+    def task(self) -> str:
+        """The text, whose name is ``{name}``."""
+        lines = ["define internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %frame) {", "entry:", *self.slots]
+        lines += ["  %first = load ptr, ptr %args", "  %number = load i64, ptr %dims", "  %code = load ptr, ptr %frame"]
+        for number, (kind, value) in enumerate(self.passed.values(), 1):
+            lines.append(f"  {value}.place = getelementptr inbounds i64, ptr %frame, i64 {number}")
+            lines.append(f"  {value} = load {self.types[kind].removesuffix(' noalias')}, ptr {value}.place")
+        return "\n".join([*lines, *self.lines, "  ret void", "}"])
 
 
 # ---------------------------------------------------------------------------- with a driver in Python
@@ -307,40 +478,27 @@ class _Calls:
 
 
 def _called_from_python(
-    program: Program, module: Module, target: Target, found: Sequence[StepFunction | None], integers: frozenset[str]
+    program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
     """A module with an entry for each compiled step, and the driver in Python that calls them and the library."""
     names = module_names(program, LIBRARY_NAMES)
-    prover = Prover(program)
-    calls, pieces, entries, texts = {}, [], [], []
+    calls, pieces, entries = {}, [], {}
     for step, function in zip(program.kernels, found, strict=True):
         name = function_name(step)
         if function is None:
-            text = library_text(step, program, names)  # type: ignore[arg-type]
-            pieces.append(text)
-            calls[name] = text.partition("def ")[2].partition(":")[0]
+            pieces.append(library_text(step, program, names))  # type: ignore[arg-type]
+            calls[name] = pieces[-1].partition("def ")[2].partition(":")[0]
             continue
-        printer = EntryPrinter(module, program, prover, integers, target.head)
-        for place, (wanted, kind) in enumerate(function.passed.items()):
-            passed = printer.object(place)
-            if kind == "a":
-                printer.array_of(wanted, passed, 0)
-            elif kind == "i":
-                printer.values[wanted] = printer.call("i64", "PyLong_AsLongLong", [passed], "ptr")
-            else:
-                printer.numbers[wanted] = printer.real_of(passed)
-        printer.module.declare("PyEval_SaveThread", "ptr", [])
-        printer.module.declare("PyEval_RestoreThread", "void", ["ptr"])
-        code = printer.slot("i32")
-        printer.line(f"store i32 0, ptr {code}")
-        state = printer.new("call ptr @PyEval_SaveThread()")
-        printer.run(function, code)
-        printer.line(f"call void @PyEval_RestoreThread(ptr {state})")
-        printer.report(code)
-        texts.append(printer.text(name))
-        entries.append(name)
-        calls[name] = f"{name}({', '.join(map(names, function.passed))})"
+        printer = entries[name] = entry()
+        wanted = {n: kind for n, kind in function.passed.items() if n not in function.ends}
+        for size in sorted(function.extent.atoms() - wanted.keys()):
+            wanted[size] = "i"
+        printer.given(wanted)
+        printer.begin()
+        printer.run(step, function)
+        printer.end()
+        calls[name] = f"{name}({', '.join(map(names, wanted))})"
     helpers = called_by(pieces, LIBRARY_HELPERS).values()
     run = host_driver(program, names, _Calls(calls), 'with np.errstate(all="ignore"):')  # type: ignore[arg-type]
     driver = module_text(program, "llvm", names, [*helpers, *pieces, run])
-    return ModuleText("\n\n".join([module.text(), *texts]) + "\n", entries, driver)
+    return _module_text(module, entries, driver)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial, reduce
 
-from sympy_tensordiff.codegen.emit.correlations import BYTES
 from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices
 from sympy_tensordiff.codegen.emit.llvm import Module, NestPrinter, real_text
-from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Correlation, Operand, Trapezoid
-from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.loops import If, accumulator, add
+from sympy_tensordiff.codegen.ir.programs import (
+    BLOCK,
+    Array,
+    Contraction,
+    Correlation,
+    Operand,
+    Program,
+    Step,
+    Trapezoid,
+    entrywise,
+)
+from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
-from sympy_tensordiff.codegen.schedule.correlations import ROWS, length, own_axis, tiling
-from sympy_tensordiff.integer.affine import Affine
-
-BLAS = ("gemm", "gemv", "dot")
-"""What is called of BLAS, by the names in SciPy's table, which begin with d or s."""
+from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
+from sympy_tensordiff.codegen.schedule.correlations import ROWS, Tiling, length, own_axis, tiling
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.products import times
 
 TOO_LARGE = 1
 """The code of a product that BLAS cannot count."""
@@ -128,76 +140,170 @@ def multiply(module: Module) -> str:
     return module.define("multiply", MULTIPLY.format(real=module.real, x=x, code=TOO_LARGE, size=module.size))
 
 
-class ProductPrinter(NestPrinter):
-    """The function of a contraction, of one over a trapezoid, or of a correlation."""
+# ---------------------------------------------------------------------------- copies as steps of their own
 
-    def contraction(self, step: Contraction | Trapezoid, shapes: Shapes) -> None:
-        """The instructions of a product of matrices."""
-        self.step, self.extents = step, extents(step, shapes)
-        out, found = list(step.output), as_matrices(step)
-        if isinstance(step, Trapezoid) and step.row not in found.rows:
-            found = found.transposed()
+
+def matrices_of(step: Contraction | Trapezoid) -> Matrices:
+    """A contraction as products of matrices; the rows are those of the trapezoid."""
+    found = as_matrices(step)
+    return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
+
+
+def is_turned(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether an operand has the second group of axes before the first."""
+    return bool(first and second) and list(operand.labels) == [*both, *second, *first]
+
+
+def tasks_of(extent: Affine, is_block: bool) -> Affine:
+    """The number of tasks along an axis of a correlation."""
+    return quotient(extent + (ROWS - 1), ROWS) if is_block else extent
+
+
+def blocks(step: Trapezoid, shapes: Shapes) -> Affine:
+    """The number of blocks of rows."""
+    return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
+
+
+def parts_of(step: Contraction | Trapezoid | Correlation, shapes: Shapes) -> Affine:
+    """How many parts a step has, of which its function computes a range."""
+    if isinstance(step, Correlation):
+        tiles, out = tiling(step, shapes), shapes[step.array]
+        assert tiles is not None
+        row = own_axis(step.output, tiles.rows)
+        return times(*(tasks_of(out[axis], axis == row) for axis in tiles.tasks))
+    found, known = matrices_of(step), extents(step, shapes)
+    if not found.both and isinstance(step, Trapezoid):
+        return blocks(step, shapes)
+    return times(*(known[label] for label in found.both or found.rows))
+
+
+class Copies:
+    """A program in which products read and fill arrays that lie as they need them, by copies that are kernels.
+
+    ``width``: a whole number of vectors has so many entries. ``lanes`` are the operands of correlations in lanes.
+    """
+
+    def __init__(self, program: Program, width: int) -> None:
+        self.width = width
+        self.shapes = array_shapes(program)
+        self.taken = all_names(program)
+        self.lanes: dict[str, Load] = {}
+        self.arrays: list[Array] = []
+        self.steps: list[Step] = []
+        for step in program.kernels:
+            if isinstance(step, Contraction | Trapezoid):
+                self.contraction(step)
+            else:
+                if isinstance(step, Correlation):
+                    self.correlation(step)
+                self.steps.append(step)
+        self.program = program.with_steps(self.steps, new=self.arrays)
+
+    def fresh(self, wish: str) -> str:
+        """A new name."""
+        name = unique(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+    def array(self, wish: str, shape: Sequence[Affine]) -> str:
+        """A new temporary."""
+        name = self.fresh(wish)
+        self.arrays.append(Array(name, tuple(shape)))
+        return name
+
+    def copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
+        """Copy an array into one with axes in another order."""
+        names = {label: self.fresh("i") for label in axes}
+        value = Load(source, tuple([Affine.variable(names[label]) for label in labels]))
+        self.steps.append(entrywise(target, [names[label] for label in axes], [], value))
+
+    def contraction(self, step: Contraction | Trapezoid) -> None:
+        """A contraction with copies."""
+        found, known = matrices_of(step), extents(step, self.shapes)
+
+        def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
+            labels = [*found.both, *first, *second]
+            if list(operand.labels) == labels or is_turned(operand, found.both, first, second):
+                return operand
+            name = self.array(f"{operand.array}_ordered", [known[label] for label in labels])
+            self.copy(name, labels, operand.array, operand.labels)
+            return Operand(name, tuple(labels))
+
+        left = ordered(found.left, found.rows, found.terms)
+        right = ordered(found.right, found.terms, found.columns)
+        if found.order == list(step.output):
+            self.steps.append(replace(step, left=left, right=right))
+            return
+        name = self.array(f"{step.array}_ordered", [known[label] for label in found.order])
+        self.steps.append(replace(step, array=name, output=tuple(found.order), left=left, right=right))
+        self.copy(step.array, step.output, name, found.order)
+
+    def correlation(self, step: Correlation) -> None:
+        """The copy of an operand whose lanes fill whole vectors, with zeros at the end."""
+        tiles = tiling(step, self.shapes)
+        assert tiles is not None
+        view = tiles.right
+        lane, shape = own_axis(view, tiles.lanes), self.shapes[view.array]
+        assert lane is not None
+        # The terms lie next to the lanes: what a block reads one after the other.
+        others = [axis for axis in range(len(view.index)) if axis != lane]
+        order = sorted(others, key=lambda axis: tiles.terms in view.index[axis].atoms())
+        lanes = self.width * quotient(shape[lane] + (self.width - 1), self.width)
+        name = self.array(f"{view.array}_lanes", [*(shape[axis] for axis in order), lanes])
+        names = {axis: self.fresh("i") for axis in (*order, lane)}
+        entry, total = Load(view.array, tuple([Affine.variable(names[axis]) for axis in sorted(names)])), self.fresh("s")
+        inside = If((Row("ge", shape[lane] - 1 - Affine.variable(names[lane])),), (add(total, entry),))
+        self.steps.append(entrywise(name, list(names.values()), [accumulator(total), inside], Name(total)))
+        self.lanes[step.array] = Load(name, tuple([view.index[axis] for axis in order]))
+
+
+LOW, HIGH = "block low", "block high"
+"""The parameters that say which part of a step a function computes."""
+
+
+class ProductPrinter(NestPrinter):
+    """The function of a part of a contraction, or of one over a trapezoid, whose operands lie as BLAS reads them.
+
+    A part is a range of products where both operands keep axes, else of blocks of a trapezoid, else of rows.
+    """
+
+    def contraction(self, step: Contraction | Trapezoid) -> None:
+        """The instructions."""
+        self.step, self.extents = step, extents(step, self.shapes)
+        _, _, both, own, other, summed = found = matrices_of(step)
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
-        first = self.operand(found.left, found.both, found.rows, found.terms)
-        second = self.operand(found.right, found.both, found.terms, found.columns)
-        target = self.base(step.array)
-        product = target if found.order == out else self.array("product", [self.extents[v] for v in found.order])
-        self.products(found, first, second, product)
-        if found.order != out:
-            self.copy(step.array, out, "product", found.order)
+        low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
+        rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
+        pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
+        turned = is_turned(found.left, both, own, summed), is_turned(found.right, both, summed, other)
+        steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
+        with ExitStack() as stack:
+            if both:
+                place = stack.enter_context(self.loop(low, high))
+                sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
+                pointers = self.moved(pointers, [self.times(place, self.length_of(group)) for group in sizes])
+            if isinstance(step, Trapezoid):
+                low, high = ("0", self.form(blocks(step, self.shapes))) if both else (low, high)
+                self.blocks(step, found, pointers, turned, (low, high))
+                return
+            if not both and own:
+                pointers = self.moved(pointers, [self.times(low, columns), low if turned[0] else self.times(low, terms)])
+                rows = self.new(f"sub nsw i64 {high}, {low}")
+            self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def finished(self) -> str:
-        """The text of the function of a product of matrices."""
+        """The text of the function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
 
     def length_of(self, labels: Sequence[int]) -> str:
         """The number of entries of some axes."""
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
-    def operand(
-        self, operand: Operand, both: Sequence[int], rows: Sequence[int], columns: Sequence[int]
-    ) -> tuple[str, bool]:
-        """The pointer of an array with the groups of axes in this order, and whether the last two are exchanged."""
-        labels = list(operand.labels)
-        if labels == [*both, *columns, *rows] and rows and columns:
-            return self.base(operand.array), True
-        order = [*both, *rows, *columns]
-        if labels == order:
-            return self.base(operand.array), False
-        name = f"{operand.array} ordered {len(self.arrays)}"
-        self.array(name, [self.extents[label] for label in order])
-        self.copy(name, order, operand.array, labels)
-        return self.arrays[name], False
-
-    def copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
-        """Loops that copy the entries of one array into another one with other axes."""
-        names = {label: f"axis {label}" for label in axes}
-        with ExitStack() as stack:
-            for label in axes:
-                self.values[names[label]] = stack.enter_context(self.loop("0", self.form(self.extents[label])))
-            places = [[Affine.variable(names[label]) for label in order] for order in (axes, labels)]
-            real = self.module.real
-            value = self.new(f"load {real}, ptr {self.place(source, places[1])}")
-            self.line(f"store {real} {value}, ptr {self.place(target, places[0])}")
-
-    def products(self, found: Matrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
-        """The products of two operands, one for each entry of the axes that both keep."""
-        _, _, both, own, other, summed = found
-        rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
-        pointers = out, first[0], second[0]
-        with ExitStack() as stack:
-            if both:
-                place = stack.enter_context(self.loop("0", self.length_of(both)))
-                sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
-                pairs = zip(pointers, sizes, strict=True)
-                pointers = tuple(self.shifted(p, self.times(place, self.length_of(group))) for p, group in pairs)  # type: ignore[assignment]
-            if isinstance(self.step, Trapezoid):
-                self.blocks(self.step, found, pointers, (first[1], second[1]))
-            else:
-                turned = first[1], second[1]
-                steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
-                self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
+    def moved(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
+        """The pointers to the result and to the operands so many entries further on."""
+        out, left, right = (self.shifted(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
+        return out, left, right
 
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
@@ -213,82 +319,68 @@ class ProductPrinter(NestPrinter):
         self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
 
     def blocks(
-        self, step: Trapezoid, found: Matrices, pointers: Sequence[str], turned: tuple[bool, bool]
+        self,
+        step: Trapezoid,
+        found: Matrices,
+        pointers: tuple[str, str, str],
+        turned: tuple[bool, bool],
+        ends: tuple[str, str],
     ) -> None:
         """The products of blocks of rows, each with the terms that all rows of the block have."""
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
-        out, left, right = pointers
         height, others = self.form(self.extents[step.row]), self.length_of(own[1:])
-        with self.loop("0", self.divided(self.add(height, str(BLOCK - 1)), str(BLOCK))) as block:
+        with self.loop(*ends) as block:
             start = self.times(block, str(BLOCK))
             shift = self.add(start, self.form(step.shift + (BLOCK - 1 if step.is_upper else 1)))
             end = self.greatest(["0", self.greatest([terms, shift], "smin")])
             first = self.times(start, others)
-            out = self.shifted(out, self.times(first, columns))
-            left = self.shifted(left, first if turned[0] else self.times(first, terms))
+            pointers = self.moved(pointers, [self.times(first, columns), first if turned[0] else self.times(first, terms)])
             if step.is_upper:
-                left = self.shifted(left, self.times(end, rows) if turned[0] else end)
-                right = self.shifted(right, end if turned[1] else self.times(end, columns))
+                left = self.times(end, rows) if turned[0] else end
+                pointers = self.moved(pointers, ["0", left, end if turned[1] else self.times(end, columns)])
             count = self.new(f"sub nsw i64 {terms}, {end}") if step.is_upper else end
             left_rows = self.new(f"sub nsw i64 {height}, {start}")
             size = self.times(self.greatest([str(BLOCK), left_rows], "smin"), others)
             steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
-            self.multiply((out, left, right), steps, turned, size, columns if other else "-1", count)
+            self.multiply(pointers, steps, turned, size, columns if other else "-1", count)
 
 
 # ---------------------------------------------------------------------------- windows
 
 
 class CorrelationPrinter(NestPrinter):
-    """The function of a correlation, see `correlations`. ``is_wide``: vectors have 64 bytes."""
+    """The function of some tasks of a correlation whose right operand lies in lanes, see `correlations`.
 
-    def correlation(self, step: Correlation, shapes: Shapes, is_wide: bool) -> None:
-        """The instructions."""
-        found = tiling(step, shapes)
-        assert found is not None
-        self.step, self.tiles, self.extents = step, found, dict(step.labels)
+    ``is_wide``: vectors have 64 bytes.
+    """
+
+    def correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
+        """The instructions; ``copy`` is the operand in lanes, without the last index."""
+        self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile(self.module, is_wide)
-        real = self.module.real
-        lane, lane_out = own_axis(found.right, found.lanes), own_axis(step.output, found.lanes)
-        assert lane is not None and lane_out is not None
-        block = own_axis(step.output, found.rows)
-        self.block = block if block in found.tasks else None
-        # The terms lie next to the lanes: what a block reads one after the other.
-        others = [axis for axis in range(len(found.right.index)) if axis != lane]
-        order = sorted(others, key=lambda axis: found.terms in found.right.index[axis].atoms())
-        axes = range(len(step.output.index))
-        self.free = [axis for axis in axes if axis != lane_out and (axis not in found.tasks or axis == self.block)]
-        shape = shapes[found.right.array]
-        width = BYTES // self.module.size
-        rounded = self.divided(self.add(self.form(shape[lane]), str(width - 1)), str(width))
-        self.values["lanes"] = self.times(rounded, str(width))
-        lanes = Affine.variable("lanes")
-        copy = Load("copy", tuple([found.right.index[axis] for axis in order]))
-        self.array("copy", [*(shape[axis] for axis in order), lanes], is_zero=True)
-        with ExitStack() as stack:
-            names = {axis: f"n{axis} of copy" for axis in (*order, lane)}
-            for axis, name in names.items():
-                self.values[name] = stack.enter_context(self.loop("0", self.form(shape[axis])))
-            source = [Affine.variable(names[axis]) for axis in sorted(names)]
-            value = self.new(f"load {real}, ptr {self.place(found.right.array, source)}")
-            target = self.place("copy", [Affine.variable(name) for name in names.values()])
-            self.line(f"store {real} {value}, ptr {target}")
-        out = shapes[step.array]
+        lane_out, block = own_axis(step.output, tiles.lanes), own_axis(step.output, tiles.rows)
+        assert lane_out is not None
+        self.block = block if block in tiles.tasks else None
+        axes, out = range(len(step.output.index)), self.shapes[step.array]
+        self.free = [axis for axis in axes if axis != lane_out and (axis not in tiles.tasks or axis == self.block)]
+        self.lanes = self.form(self.shapes[copy.array][-1])
         lengths = [Affine.of(ROWS) if axis == self.block else out[axis] for axis in self.free]
-        self.array("sums", [*lengths, lanes])
+        self.array("sums", [*lengths, self.shapes[copy.array][-1]])
         own = Load("sums", tuple([step.output.index[axis] for axis in self.free]))
-        self.place_of = {axis: f"place {axis}" for axis in axes}
-        with ExitStack() as stack:
-            for axis in found.tasks:
-                stride = ROWS if axis == self.block else 1
-                self.values[self.place_of[axis]] = stack.enter_context(self.loop("0", self.form(out[axis]), stride))
-            bytes_ = self.times(self.entries(self.shapes["sums"]), str(self.module.size))
-            self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-            self.line(f"call void @llvm.memset.p0.i64(ptr {self.arrays['sums']}, i8 0, i64 {bytes_}, i1 false)")
+        self.places = {axis: f"place {axis}" for axis in axes}
+        size = self.times(self.entries(self.shapes["sums"]), str(self.module.size))
+        self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+        with self.loop(self.parameter(LOW, "i"), self.parameter(HIGH, "i")) as turn:
+            for axis in reversed(tiles.tasks):
+                count = self.form(tasks_of(out[axis], axis == self.block))
+                place = self.new(f"srem i64 {turn}, {count}")
+                turn = self.new(f"sdiv i64 {turn}, {count}")
+                self.values[self.places[axis]] = self.times(place, str(ROWS)) if axis == self.block else place
+            self.line(f"call void @llvm.memset.p0.i64(ptr {self.arrays['sums']}, i8 0, i64 {size}, i1 false)")
             with ExitStack() as inner:
                 self.loops(inner)
-                self.tile(own, found.left, copy)
+                self.tile(own, tiles.left, copy)
             self.store(out, lane_out)
 
     def loops(self, stack: ExitStack) -> None:
@@ -299,30 +391,28 @@ class CorrelationPrinter(NestPrinter):
             axis = own_axis(output, label)
             if axis in tiles.tasks:
                 known.add(label)
-                self.values[label] = self.values[self.place_of[axis]]  # type: ignore[index]
+                self.values[label] = self.values[self.places[axis]]  # type: ignore[index]
         left = sorted((v for v in self.extents if v not in known), key=lambda v: -length(self.extents[v]))
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
-        def enter(labels: Sequence[str]) -> None:
+        def enter(labels: Sequence[str], step: int = 1) -> None:
             for label in labels:
-                self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label])))
+                self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
 
         enter(first)
         if tiles.solved is not None:
             axis, label = tiles.tasks[-1], tiles.solved
             form = output.index[axis]
             factor = form.coefficient(label)
-            rest = Affine.variable(self.place_of[axis]) - (form - factor * Affine.variable(label))
+            rest = Affine.variable(self.places[axis]) - (form - factor * Affine.variable(label))
             value = self.form(rest if factor > 0 else -rest)
             whole = self.divided(value, str(abs(factor)))
             tests = [f"sge i64 {whole}, 0", f"slt i64 {whole}, {self.form(self.extents[label])}"]
             tests += [f"eq i64 {self.times(whole, str(abs(factor)))}, {value}"] if abs(factor) > 1 else []
-            asked = [self.new(f"icmp {test}") for test in tests]
-            stack.enter_context(self.when(*(partial(str, one) for one in asked)))
+            stack.enter_context(self.when(*(partial(self.new, f"icmp {test}") for test in tests)))
             self.values[label] = whole
         enter([v for v in left if v not in first])
-        if self.block is None:
-            self.values[tiles.rows] = stack.enter_context(self.loop("0", self.form(self.extents[tiles.rows]), ROWS))
+        enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def tile(self, own: Load, left: Load, right: Load) -> None:
         """The call for a block."""
@@ -345,18 +435,16 @@ class CorrelationPrinter(NestPrinter):
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
         numbers = [step(own, tiles.rows), step(left, tiles.rows), step(left, tiles.terms), step(right, tiles.terms)]
-        numbers += [self.greatest([str(ROWS), left_rows], "smin"), self.values["lanes"]]
-        numbers.append(self.form(self.extents[tiles.terms]))
+        numbers += [self.greatest([str(ROWS), left_rows], "smin"), self.lanes, self.form(self.extents[tiles.terms])]
         pointers = start(own, first), start(left, left.index), start(right, right.index)
         passed = [f"ptr {p}" for p in pointers] + [f"i64 {n}" for n in numbers]
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
     def store(self, out: Sequence[Affine], lane_out: int) -> None:
         """Loops that bring the sums into the order of the result."""
-        real, index = self.module.real, dict(self.place_of)
-        places = dict(self.place_of)
+        real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
-            for axis, name in self.place_of.items():
+            for axis, name in self.places.items():
                 if axis == self.block:
                     low = self.values[name]
                     stop = self.greatest([self.add(low, str(ROWS)), self.form(out[axis])], "smin")

@@ -308,10 +308,10 @@ class CompiledFunction:
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found
-        if self.backend == "llvm" and not parallel:
-            found = self._runs[dtype, parallel] = self._load_llvm(dtype)
-            return found
-        module = self._module(dtype, parallel)
+        if self.backend == "llvm":
+            module = self._load_llvm(dtype, parallel)
+        else:
+            module = self._module(dtype, parallel)
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
             has_products = has_compiled_products(self._fused)
@@ -321,22 +321,22 @@ class CompiledFunction:
         found = self._runs[dtype, parallel] = Runs(run, run_in, scratch, tables)
         return found
 
-    def _load_llvm(self, dtype: np.dtype[Any]) -> Runs:
+    def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
         """What runs for results of a type, compiled by LLVM."""
         own = bool(self._implementations)
         symbols = {external: f"user{n}" for n, external in enumerate(externals(self.program))}
         functions = {symbols[e]: address(e, f, dtype) for e, f in self._implementations.items()}
-        return llvm.load(self._llvm(dtype), functions, self._on_disk and not own)
+        return llvm.load(self._llvm(dtype, parallel), functions, self._on_disk and not own)
 
-    def _llvm(self, dtype: np.dtype[Any]) -> ModuleText:
-        return print_llvm(self._bounded, llvm.target(dtype))
+    def _llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> ModuleText:
+        return print_llvm(self._bounded, llvm.target(dtype), parallel)
 
     @property
     def llvm(self) -> str:
         """The text that LLVM compiles, for numbers in double precision."""
         if self.backend != "llvm":
             raise AttributeError(f"a function for the backend {self.backend!r} has no text for LLVM")
-        return self._llvm(np.dtype(np.float64)).text
+        return self._llvm(np.dtype(np.float64), self._printed_parallel).text
 
     @functools.cached_property
     def source(self) -> str:

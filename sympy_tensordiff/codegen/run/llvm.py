@@ -15,13 +15,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
 from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, write_bytes
-from sympy_tensordiff.codegen.run.recent import MOST, Runs
+from sympy_tensordiff.codegen.run.threads import start_pool
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
 """The environment variable that is ``verify`` where LLVM's verifier is to look at each module."""
@@ -146,11 +147,13 @@ class Code:
         return found
 
 
-def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True) -> Runs:
+def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True) -> SimpleNamespace:
     """What runs a module; ``functions`` are the user's by their symbols, each with its ``address``."""
     text = module.text
     for symbol, function in functions.items():
         text = _with_address(text, symbol, function.address)
+    if "numba_parallel_for" in text:
+        start_pool()
     if "gemm(" in text or "dot(" in text:
         _load_blas()
     code = Code(code_of(text, on_disk), tuple(functions.values()))
@@ -159,10 +162,10 @@ def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True)
         space: dict[str, Any] = {"__name__": "sympy_tensordiff_generated"}
         exec(compile(module.driver, "<sympy_tensordiff>", "exec"), space)  # noqa: S102
         space.update(entries)
-        return Runs(space["run"])
+        return SimpleNamespace(run=space["run"])
     run = entries["run"]
     if "scratch" not in entries:
-        return Runs(run)
+        return SimpleNamespace(run=run)
     size, tables = entries["scratch"], entries.get("tables")
 
     def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
@@ -174,7 +177,7 @@ def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True)
             tables(*values, *arrays)
         run(*values, *arrays)
 
-    return Runs(once, run, scratch, tables)
+    return SimpleNamespace(run=once, run_in=run, scratch=scratch, tables=tables)
 
 
 def _with_address(text: str, symbol: str, address: int) -> str:

@@ -95,10 +95,7 @@ def guarded(
     """
 
     def call(*values: Any) -> None:
-        global _owner
-        if _owner is None:
-            _owner = os.getpid()
-            importlib.import_module("numba").get_num_threads()  # code from disk expects the pool to be there
+        start_pool()
         if _owner != os.getpid():
             serial()(*values)
             return
@@ -106,6 +103,14 @@ def guarded(
             run(*values)
 
     return call
+
+
+def start_pool() -> None:
+    """Start Numba's threads, which code from disk expects to be there; they belong to this process."""
+    global _owner
+    if _owner is None:
+        _owner = os.getpid()
+        importlib.import_module("numba").get_num_threads()
 
 
 @functools.cache
