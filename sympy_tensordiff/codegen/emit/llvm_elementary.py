@@ -1,4 +1,4 @@
-"""The functions of `elementary` in the language of LLVM: their texts are Python, whose few constructs are translated."""
+"""The functions of `elementary` in the language of LLVM, translated from their texts in Python."""
 
 from __future__ import annotations
 
@@ -137,12 +137,16 @@ class _Translation:
             to = ast.unparse(node.args[1]).removeprefix("np.")
             return self.new(f"bitcast {self.types[kind]} {text} to {self.types[to]}"), to
         if name in ("real", "whole", "natural", "int32", "float64"):
-            return self.changed(self.value(node.args[0]), "double" if name == "float64" and self.real == "float" else
-                                "real" if name == "float64" else name)
+            return self.changed(
+                self.value(node.args[0]),
+                "double" if name == "float64" and self.real == "float" else "real" if name == "float64" else name,
+            )
         if name == "min":
             one, other, kind = self.common(*map(self.value, node.args))
-            return self.new(f"select i1 {self.compared('lt', one, other, kind)}, {self.types[kind]} {one}, "
-                            f"{self.types[kind]} {other}"), kind
+            return self.new(
+                f"select i1 {self.compared('lt', one, other, kind)}, {self.types[kind]} {one}, "
+                f"{self.types[kind]} {other}"
+            ), kind
         given = [self.as_kind(self.value(argument), "real") for argument in node.args]
         passed = ", ".join(f"{self.real} {text}" for text in given)
         if name in ("abs", "copysign"):

@@ -139,16 +139,16 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
     return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
 
 
-def address(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> Any:
-    """The function as one of C, compiled by Numba for numbers of a type, which has an ``address``."""
+def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
+    """A function that Numba compiles for numbers of a type as a module of LLVM, and its name there."""
     import numba
 
-    compiled = _for_numba(external, function)
     kind = numba.float32 if dtype == np.float32 else numba.float64
     names = ", ".join(f"x{n}" for n in range(len(external.orders)))
-    space = {"compiled": compiled}
-    entry = eval(f"lambda {names}: compiled({names})", space)  # noqa: S307
-    return numba.cfunc(kind(*(kind,) * len(external.orders)), nopython=True, error_model="numpy")(entry)
+    space = {"compiled": _for_numba(external, function)}
+    entry = eval(f"lambda {names}: compiled({names})", space)
+    found = numba.cfunc(kind(*(kind,) * len(external.orders)), nopython=True, error_model="numpy")(entry)
+    return found.inspect_llvm(), found.native_name
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
-from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, print_llvm
+from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
 from sympy_tensordiff.codegen.ir.walk import externals
-from sympy_tensordiff.codegen.lower.externals import address, bind, called, for_backend
+from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend, llvm_text
 from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
@@ -44,15 +44,17 @@ _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda"
 BACKENDS = tuple(_PRINTERS)
 
 
-
 _EXACT = 2**24
 """Places up to this one are numbers of float32."""
 
 
-def print_source(program: Program, backend: str, parallel: bool | None = None) -> str:
+def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
     """The text of the module for ``backend``; nothing but this package is needed."""
     bounded = _checked(program, backend, parallel)
-    return _printed(bounded, backend, blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset())
+    chosen = blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset[str]()
+    if backend == "llvm":
+        return print_llvm(bounded, Target("float" if dtype == "float32" else "double"), chosen).whole()
+    return _printed(bounded, backend, chosen)
 
 
 def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
@@ -140,6 +142,7 @@ class CompiledFunction:
         self._leases: list[Lease] = []
         self._unfinished: list[ModuleType] = []
         self._on_disk = True
+        self._fallback = ""
         self._recent: Recent | None = None
         self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
         self._nest = nesting(program.structure)
@@ -308,10 +311,8 @@ class CompiledFunction:
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found
-        if self.backend == "llvm":
-            module = self._load_llvm(dtype, parallel)
-        else:
-            module = self._module(dtype, parallel)
+        module: Any = self._load_llvm(dtype, parallel) if self.backend == "llvm" else None
+        module = module or self._module(dtype, parallel)
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
             has_products = has_compiled_products(self._fused)
@@ -322,21 +323,24 @@ class CompiledFunction:
         return found
 
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """What runs for results of a type, compiled by LLVM."""
-        own = bool(self._implementations)
-        symbols = {external: f"user{n}" for n, external in enumerate(externals(self.program))}
-        functions = {symbols[e]: address(e, f, dtype) for e, f in self._implementations.items()}
-        return llvm.load(self._llvm(dtype, parallel), functions, self._on_disk and not own)
-
-    def _llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> ModuleText:
-        return print_llvm(self._bounded, llvm.target(dtype), parallel)
+        """What runs for results of a type, compiled by LLVM; None where Numba has to compile it."""
+        try:
+            text = print_llvm(self._bounded, llvm.target(dtype), parallel)
+            functions = {
+                f"user{n}": llvm_text(external, self._implementations[external], dtype)
+                for n, external in enumerate(externals(self._bounded))
+            }
+            return llvm.load(text, functions, self._on_disk)
+        except llvm.UnavailableError as error:
+            self._fallback = str(error)
+            return None
 
     @property
     def llvm(self) -> str:
         """The text that LLVM compiles, for numbers in double precision."""
         if self.backend != "llvm":
             raise AttributeError(f"a function for the backend {self.backend!r} has no text for LLVM")
-        return self._llvm(np.dtype(np.float64), self._printed_parallel).text
+        return print_llvm(self._bounded, Target(), self._printed_parallel).whole()
 
     @functools.cached_property
     def source(self) -> str:
@@ -382,7 +386,7 @@ class CompiledFunction:
     @property
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
-        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel)
+        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel, self._fallback)
         return plan_text(self.program, self.backend, driver)
 
     def __reduce__(self) -> tuple[Any, ...]:

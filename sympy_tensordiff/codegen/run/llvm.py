@@ -1,6 +1,6 @@
-"""Machine code of LLVM modules: compiled, kept on disk, loaded, and called by Python without conversions.
+"""Machine code of LLVM modules: compiled, stored on disk, loaded, and called by Python without conversions.
 
-An entry of a module takes what Python passes to a built-in function: so it becomes one. The code goes with the last
+An entry of a module takes what Python passes to a built-in function, and becomes one. The code is freed with the last
 of its functions.
 """
 
@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from types import SimpleNamespace
@@ -22,16 +23,30 @@ import numpy as np
 
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
 from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, write_bytes
+from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
-"""The environment variable that is ``verify`` where LLVM's verifier is to look at each module."""
+"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``dump``, it is printed, too."""
 
+_PYTHON = [
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyFloat_AsDouble",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
+    "PyErr_SetString",
+    "PyErr_NoMemory",
+]
 _FASTCALL = 0x80
 
 
+class UnavailableError(Exception):
+    """LLVM cannot compile a program here; the text says why."""
+
+
 class _Method(ctypes.Structure):
-    """What Python knows of a built-in function."""
+    """The description of a built-in function, which has to outlive it."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -43,14 +58,21 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _binding() -> Any:
-    """LLVM, with what compiled code calls of Python."""
+    """LLVM, with the symbols of Python that compiled code calls."""
     llvm = importlib.import_module("llvmlite.binding")
+    if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
+        raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
+    probe, head = np.zeros((1, 3)), object.__basicsize__
+    if (
+        sys.implementation.name != "cpython"
+        or ctypes.c_void_p.from_address(id(probe) + head).value != probe.ctypes.data
+    ):
+        raise UnavailableError("arrays of this Python have an unknown layout")
+    with contextlib.suppress(RuntimeError):  # newer versions do so by themselves
+        llvm.initialize_native_target()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for name in (
-        "PyEval_SaveThread", "PyEval_RestoreThread", "PyFloat_AsDouble", "PyLong_AsLongLong", "PyLong_FromLongLong",
-        "PyErr_SetString", "PyErr_NoMemory",
-    ):  # fmt: skip
+    for name in _PYTHON:
         llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     llvm.add_symbol("PyExc_ValueError", ctypes.addressof(ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyExc_ValueError")))
     return llvm
@@ -67,10 +89,9 @@ def _load_blas() -> None:
         _binding().add_symbol(f"blas_{name}", pointer_of(table[name], name_of(table[name])))
 
 
-@functools.cache
 def target(dtype: np.dtype[Any]) -> Target:
-    """What texts depend on here, for a type of numbers."""
-    is_wide = bool(_binding().get_host_cpu_features().get("avx512f", False))
+    """The target of texts for results of a type on this machine."""
+    is_wide = "+avx512f" in _processor()[1]
     return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__)
 
 
@@ -86,11 +107,23 @@ def _machine() -> Any:
     return found.create_target_machine(cpu=name, features=features, opt=3, reloc="pic", codemodel="small")
 
 
-def compiled(text: str) -> bytes:
-    """The object code of a text."""
-    llvm = _binding()
+# ---------------------------------------------------------------------------- object code
+
+
+def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
+    """The object code of a text; ``functions`` are those of the user by symbols, each a module and the name there."""
+    llvm, debug = _binding(), os.environ.get(DEBUG)
+    if debug == "dump":
+        print(text)
     module = llvm.parse_assembly(text)
-    if os.environ.get(DEBUG) == "verify":
+    for own, name in dict.fromkeys(functions.values()):
+        other = llvm.parse_assembly(own)
+        for defined in [*other.functions, *other.global_variables]:
+            if not defined.is_declaration and not defined.name.startswith("llvm."):
+                defined.linkage = "external" if defined.name == name else "internal"
+        module.link_in(other)
+        module.get_function(name).linkage = "internal"
+    if debug in ("verify", "dump"):
         module.verify()
     machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -107,31 +140,31 @@ def compiled(text: str) -> bytes:
     return code
 
 
-def code_of(text: str, on_disk: bool = True) -> bytes:
+@functools.lru_cache(RECENT)
+def _code_of(text: str, on_disk: bool) -> bytes:
     """The object code of a text, from disk where it is there undamaged."""
     if not on_disk or os.environ.get(VARIABLE) == OFF:
-        return compiled(text)
+        return compiled(text, {})
     version = f"llvmlite {metadata.version('llvmlite')} {_binding().llvm_version_info}"
     digest = hashlib.sha256("\n".join([version, *_processor(), text]).encode()).hexdigest()
     with contextlib.suppress(OSError, RuntimeError):
-        folder = cache_folder()
-        path = folder / f"k_{digest}.o"
+        path = cache_folder() / f"k_{digest}.o"
         with contextlib.suppress(OSError):
             content = path.read_bytes()
             if hashlib.sha256(content[32:]).digest() == content[:32]:
                 return content[32:]
-        code = compiled(text)
-        write_bytes(folder, path.name, hashlib.sha256(code).digest() + code)
+        code = compiled(text, {})
+        with contextlib.suppress(OSError):
+            write_bytes(path.parent, path.name, hashlib.sha256(code).digest() + code)
         return code
-    return compiled(text)
+    return compiled(text, {})
 
 
 class Code:
     """Loaded machine code, with its entries as functions."""
 
-    def __init__(self, code: bytes, functions: tuple[Any, ...] = ()) -> None:
+    def __init__(self, code: bytes) -> None:
         llvm = _binding()
-        self._functions = functions
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
@@ -147,20 +180,32 @@ class Code:
         return found
 
 
-def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True) -> SimpleNamespace:
-    """What runs a module; ``functions`` are the user's by their symbols, each with its ``address``."""
+# ---------------------------------------------------------------------------- functions of a module
+
+
+def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
+    """The functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
+
+    Raises
+    ------
+    UnavailableError
+        If a function that it calls is not to be found, or one of the user's may raise an error.
+    """
     text = module.text
-    for symbol, function in functions.items():
-        text = _with_address(text, symbol, function.address)
-    if "numba_parallel_for" in text:
+    if "@numba_parallel_for" in text:
         start_pool()
-    if "gemm(" in text or "dot(" in text:
+    if "@blas_" in text:
         _load_blas()
-    code = Code(code_of(text, on_disk), tuple(functions.values()))
+    for symbol, (own, name) in functions.items():
+        if _may_raise(own, name):
+            raise UnavailableError("a function that is supplied may raise an error")
+        text = re.sub(rf"@{symbol}(?=\()", f"@{name}", text)
+    _check_symbols(text, {name for _, name in functions.values()})
+    code = Code(compiled(text, functions) if functions else _code_of(text, on_disk))
     entries = {name: code.function(name) for name in module.entries}
     if module.driver:
         space: dict[str, Any] = {"__name__": "sympy_tensordiff_generated"}
-        exec(compile(module.driver, "<sympy_tensordiff>", "exec"), space)  # noqa: S102
+        exec(compile(module.driver, "<sympy_tensordiff>", "exec"), space)
         space.update(entries)
         return SimpleNamespace(run=space["run"])
     run = entries["run"]
@@ -171,21 +216,28 @@ def load(module: ModuleText, functions: Mapping[str, Any], on_disk: bool = True)
     def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
         return [np.empty(size(*values), np.uint8)]
 
-    def once(*values: Any) -> None:
+    def run_once(*values: Any) -> None:
         arrays = scratch(*values)
         if tables is not None:
             tables(*values, *arrays)
         run(*values, *arrays)
 
-    return SimpleNamespace(run=once, run_in=run, scratch=scratch, tables=tables)
+    return SimpleNamespace(run=run_once, run_in=run, scratch=scratch, tables=tables)
 
 
-def _with_address(text: str, symbol: str, address: int) -> str:
-    """A text in which a function of the user's is that at an address."""
-    found = re.search(rf"declare (\w+) @{symbol}\((.*)\)", text)
-    if found is None:
-        return text
-    kinds = found[2].split(", ")
-    names = ", ".join(f"{kind} %x{n}" for n, kind in enumerate(kinds))
-    body = f"  %r = call {found[1]} inttoptr (i64 {address} to ptr)({names})\n  ret {found[1]} %r"
-    return text.replace(found[0], f"define internal {found[1]} @{symbol}({names}) alwaysinline {{\n{body}\n}}")
+def _may_raise(own: str, name: str) -> bool:
+    """Whether the function behind an entry for C may return another code than 0."""
+    found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
+    return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
+
+
+def _check_symbols(text: str, known: set[str]) -> None:
+    """Raise `UnavailableError` where a function is missing, at which LLVM would end the process."""
+    called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
+    for name in sorted(called):
+        intrinsic = re.fullmatch(r"llvm\.(sin|cos|pow|log2|log10)\.f(32|64)", name)
+        if name.startswith("llvm.") and intrinsic is None:
+            continue
+        symbol = name if intrinsic is None else intrinsic[1] + "f" * (intrinsic[2] == "32")
+        if not _binding().address_of_symbol(symbol):
+            raise UnavailableError(f"the library of C has no function {symbol}")

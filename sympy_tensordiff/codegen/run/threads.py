@@ -67,14 +67,14 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
 
     None where these are products of matrices only, as they lie: BLAS runs them on all cores as well as it can.
     """
-    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
-        return frozenset()
     work = kernel_work(program, sizes)
     works = {
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
     if all(isinstance(step, Contraction) and is_plain(step) for step in large):
+        return frozenset()
+    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
         return frozenset()
     return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 
