@@ -63,9 +63,11 @@ class Module:
 
     def shared(self, name: str, text: str) -> str:
         """The symbol of a function whose text has ``{name}`` for it, or of another one with the same text."""
-        own = self._known.setdefault(text, name)
-        self.functions.setdefault(own, text.replace("{name}", own))
-        return own
+        if text not in self._known:
+            own = name if name not in self.functions else f"{name}.{len(self.functions)}"
+            self._known[text] = own
+            self.functions[own] = text.replace("{name}", own)
+        return self._known[text]
 
     def elementary(self, name: str, kind: str) -> str:
         """The symbol of one of the functions that can be vectorised."""
