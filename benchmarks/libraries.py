@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.row import Array, Arrays, ByHand, Formulation, Gradient, Hessian, Vjp
+from benchmarks.row import Array, Arrays, ByHand, Formulation, Gradient, Hessian, HessianProduct, Third, Vjp
 
 Call = Callable[[], Any]  # one run, finished when it returns; nothing is converted on the way
 
@@ -63,6 +64,19 @@ class Jax:
         if isinstance(formulation, Hessian):
             blocks, select = jax.hessian(value, formulation.wrt), formulation.select
             return blocks if select is None else lambda *arrays: select(jax.numpy, blocks(*arrays))
+        if isinstance(formulation, Third):
+            third: Callable[..., Any] = jax.jacfwd(jax.hessian(value, formulation.wrt), formulation.wrt)
+            return third
+        if isinstance(formulation, HessianProduct):
+            place = formulation.wrt
+
+            def product(*arrays: Any) -> Any:
+                def of_variable(variable: Any) -> Any:
+                    return value(*replaced(arrays[:-1], (place,), (variable,)))
+
+                return jax.jvp(jax.grad(of_variable), (arrays[place],), (arrays[-1],))[1]
+
+            return product
         if isinstance(formulation, Vjp):
             wrt = formulation.wrt
 
@@ -96,6 +110,12 @@ class Torch:
         torch, function = self.torch, formulation.function
         if isinstance(formulation, ByHand):
             return lambda: function(torch, *inputs)
+        if isinstance(formulation, HessianProduct):
+            return self._product(formulation, inputs)
+        if isinstance(formulation, Third):
+            value = functools.partial(self._at, formulation.function, inputs, formulation.wrt)
+            third = torch.func.jacfwd(torch.func.hessian(value))
+            return lambda: third(inputs[formulation.wrt])
         variables = [inputs[n] for n in formulation.wrt]
         if isinstance(formulation, Hessian):
             return self._hessian(formulation, inputs, variables)
@@ -109,6 +129,19 @@ class Torch:
             value = function(torch, *inputs[:-1])
             return lambda: grad(value, variables, cotangent, retain_graph=True)
         return lambda: grad(function(torch, *inputs[:-1]), variables, cotangent)
+
+    def _at(self, function: Callable[..., Any], inputs: list[Any], place: int, variable: Any) -> Any:
+        return function(self.torch, *replaced(tuple(inputs), (place,), (variable,)))
+
+    def _product(self, formulation: HessianProduct, inputs: list[Any]) -> Call:
+        *arrays, tangent = inputs
+        variable, grad = arrays[formulation.wrt].requires_grad_(True), self.torch.autograd.grad
+
+        def product() -> Any:
+            (slope,) = grad(formulation.function(self.torch, *arrays), variable, create_graph=True)
+            return grad(slope, variable, tangent)[0]
+
+        return product
 
     def _hessian(self, formulation: Hessian, inputs: list[Any], variables: list[Any]) -> Call:
         torch, wrt, select = self.torch, formulation.wrt, formulation.select

@@ -53,7 +53,23 @@ class Hessian:
     select: Callable[[Any, Any], Any] | None = None
 
 
-Formulation = ByHand | Vjp | Gradient | Hessian
+@dataclass(frozen=True)
+class HessianProduct:
+    """The product of the Hessian of a number by the array ``wrt`` with a tangent of its shape, the last array."""
+
+    function: Callable[..., Any]
+    wrt: int
+
+
+@dataclass(frozen=True)
+class Third:
+    """The third derivative of a number by the array ``wrt``."""
+
+    function: Callable[..., Any]
+    wrt: int
+
+
+Formulation = ByHand | Vjp | Gradient | Hessian | HessianProduct | Third
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ S = td.TensorSymbol("S", (m, m), positive=True)
 T = td.TensorSymbol("T", (m, m), symmetric=True)
 z = X @ x
 table = td.TensorSymbol("table", m, dtype=int, below=m)
-P = td.TensorSymbol("P", (m, m), positive=True)
+P, Q = td.TensorSymbol("P", (m, m), positive=True), td.TensorSymbol("Q", (m, m), positive=True)
 lam, p = sympy.symbols("lam p", positive=True)
 q = sympy.Symbol("q", integer=True, positive=True)
 u_ = sympy.Symbol("u", real=True)
@@ -131,6 +131,24 @@ CONVEX = {
     # matrices
     "residual of matrices, squared": (td.norm(X @ W - Y) ** 2, W, ()),
     "residual of matrices": (td.norm(X @ W - Y), W, ()),
+    "inverse between definite matrices": (td.trace(S @ td.inv(P)), P, ()),
+    "inverse and definite matrix, entries": (td.sum(S * td.inv(P)), P, ()),
+    "inverse and two definite matrices": (td.sum(S * Q * td.inv(P)), P, ()),
+    "scaled inverse": (td.dot(x, (S * td.inv(P)) @ x), (x, P), ()),
+    "inverse of a sum": (td.dot(x, td.inv(S + P) @ x), (x, S), ()),
+    "inverse of a sum, jointly": (td.dot(x, td.inv(S + 2 * P) @ x), (x, S, P), ()),
+    "inverse with a ridge": (td.trace(W.T @ td.inv(S + lam * td.eye(m)) @ W), (W, S), ()),
+    "definite matrix and inverse of a sum": (td.trace(Q @ td.inv(2 * P + S)), (P, S), ()),
+    "squared weights": (td.dot(c**2 * x, td.inv(P) @ (c**2 * x)), (x, P), ()),
+    "squared weights, form": (td.sum(S * td.outer(c**2 * x, c**2 * x)), x, ()),
+    "log-determinant of the inverse": (td.logdet(td.inv(S)), S, ()),
+    "determinant of the inverse": (td.det(td.inv(S)), S, ()),
+    "minus log-determinant of a difference": (-td.logdet(2 * S - P), (S, P), ()),
+    "minus log-determinant along a line": (-td.logdet(S + t * P), t, ()),
+    "trace of the cube": (td.trace(S @ S @ S), S, ()),
+    "minus harmonic mean": (-1 / td.trace(td.inv(S)), S, ()),
+    "minus parallel sum": (-1 / td.trace(td.inv(S + P)), S, ()),
+    "log of the trace of the inverse": (td.log(td.trace(td.inv(S))), S, ()),
     "matrix fractional, matrices": (td.trace(W.T @ td.solve(S, W)), (W, S), ()),
     "square of matrix fractional": (td.dot(x, td.solve(S, x)) ** 2, (x, S), ()),
     "form in a definite matrix": (td.trace(P @ S @ P @ S), S, ()),
@@ -164,6 +182,14 @@ NOT_CONVEX = {
     "square over anything": (s**2 / t, (s, t), ()),
     "indefinite quadratic": (td.sum(x**2 - 3 * x * u + u**2), (x, u), ()),
     "log of 1 + squares": (td.log(1 + td.dot(x, x)), x, ()),
+    "inverse of a difference": (td.dot(x, td.inv(S - P) @ x), (x, S), ()),
+    "log-determinant of a difference": (td.logdet(2 * S - P), S, ()),
+    "determinant of a difference": (-td.det(2 * S - P), S, ()),
+    "cube of definite matrices, jointly": (td.trace(P @ S @ S), (S, P), ()),
+    "cube of any symmetric matrix": (td.trace(T @ T @ T), T, ()),
+    "definite form, jointly": (td.dot(x, S @ x), (x, S), ()),
+    "inverse and any matrix": (td.sum(A * td.inv(P)), P, ()),
+    "inverse of a matrix fractional": (-1 / td.dot(x, td.inv(S) @ x), (x, S), ()),
     "trace of the inverse of any matrix": (td.trace(td.inv(A)), A, ()),
     "inverse form of a symmetric matrix": (td.dot(x, td.solve(T, x)), T, ()),
     "entropy of anything but positive": (td.sum(abs(x) * td.log(1 + x**2)), x, ()),

@@ -10,6 +10,7 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+from cost_judge.__main__ import parser as parser_of_judge
 from every import every
 from fuzz.__main__ import _parser as parser_of_fuzz
 from messages import all_messages
@@ -87,6 +88,7 @@ PARSERS = {
     "python -m benchmarks.gpu": benchmarks.gpu.parser,
     "python -m benchmarks": benchmarks.command.parser,
     "python -m tests.fuzz": parser_of_fuzz,
+    "python -m tests.cost_judge": parser_of_judge,
 }
 """The programs whose commands take long: here their options are read only."""
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 from every import every
-from fuzz import formulas, function_checks, random_function, system_checks
+from fuzz import extrema, formulas, function_checks, random_function, system_checks
 from fuzz import run as fuzz
 from fuzz.__main__ import main
 
@@ -55,6 +55,20 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True)])
+def test_extrema_and_masked_reads(seed, masks):
+    extrema.check_extrema(seed, masks, ("numpy", "numba"))
+
+
+def test_no_extremum_differs_from_dual_numbers(thorough):
+    tally = fuzz.fuzz(
+        {"extrema": 40 if thorough else 4, "masked": 40 if thorough else 4}, seed=2010, write=lambda line: None
+    )
+    assert {verdict for _, verdict in tally.counts} <= {"right", "refused"}
+    assert tally.counts["extrema", "right"] and tally.counts["masked", "right"]
 
 
 @every("seed", [29, 91000, 91001])

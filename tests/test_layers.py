@@ -63,6 +63,7 @@ TABLE: dict[str, frozenset[str]] = {
 MODULES: dict[str, frozenset[str]] = {
     # The door of a room takes the classes that users write and hands the graph on.
     f"{PACKAGE}.codegen.api": frozenset({"symbolic"}),
+    f"{PACKAGE}.codegen.cost": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.program": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.run.signature": frozenset({"symbolic"}),
     f"{PACKAGE}.drawing.api": frozenset({"symbolic", "derivative"}),
@@ -177,7 +178,8 @@ def test_the_import_table_holds() -> None:
 def test_kernels_are_made_in_stages() -> None:
     imports = imports_of_all()
     assert backward_stages(imports) == []
-    assert {m.split(".")[2] for m in imports if m.startswith(f"{PACKAGE}.codegen.")} == {*STAGES, "api", "program"}
+    parts = {m.split(".")[2] for m in imports if m.startswith(f"{PACKAGE}.codegen.")}
+    assert parts == {*STAGES, "api", "cost", "program"}
 
 
 def test_no_import_cycles() -> None:
@@ -256,5 +258,5 @@ def test_one_convolution_stays_in_few_files() -> None:
         derive()
     finally:
         sys.setprofile(before)
-    assert len(files) <= 40, sorted(files)
+    assert len(files) <= 41, sorted(files)  # one of them explains calls that do not fit
     assert len(rooms) <= 390

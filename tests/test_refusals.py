@@ -202,7 +202,7 @@ EXPRESSIONS = {
     "complex body": (
         lambda: SUM(I * x[i], (i, 0, 4)),
         UnsupportedError,
-        r"body of IndexedSum is complex: I\*x\[i\]; tensors are real, split it into two",
+        r"body of IndexedSum is complex: I\*x\[i\]; tensors are real: write two real tensors",
     ),
     "half a range": (
         lambda: SUM(x[i], (i, 4)),

@@ -223,6 +223,28 @@ def test_gradients_of_some_arguments(torch):
     assert slope(torch.tensor(3.0)) == 2
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_for_integers_that_change(torch, dynamic):
+    """One graph for the first integer, or for all, and one for all others."""
+    first = td.torch_function((A, k), td.TensorComprehension(A[i, 0] ** 2, (i, k)), backend="numpy")
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda t, size: first(t, size).sum(), fullgraph=True, backend=counted, dynamic=dynamic)
+    for size in (2, 3, 4, 5, 2):
+        matrix = random(torch, 6, 4)
+        value = compiled(matrix, size)
+        torch.testing.assert_close(value, matrix[:size, 0].square().sum())
+        (slope,) = torch.autograd.grad(value, matrix)
+        wanted = torch.zeros_like(matrix)
+        wanted[:size, 0] = 2 * matrix[:size, 0].detach()
+        torch.testing.assert_close(slope, wanted)
+    assert len(graphs) == (1 if dynamic else 2)
+
+
 def test_equal_functions_share_an_operator(torch):
     one, other = (td.torch_function((c,), c**2, backend=backend) for backend in ("numpy", "numpy"))
     assert key_of(one) == key_of(other) != key_of(td.torch_function((c,), c**3, backend="numpy"))

@@ -6,6 +6,7 @@ from benchmarks.row import Row
 from benchmarks.rows import (
     contractions,
     convolutions,
+    curvature,
     factorization,
     gathers,
     matrices,
@@ -13,6 +14,7 @@ from benchmarks.rows import (
     paper,
     particles,
     regression,
+    second_order,
     signals,
 )
 
@@ -27,5 +29,7 @@ MODULES = (
     networks,
     gathers,
     matrices,
+    second_order,
+    curvature,
 )
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}

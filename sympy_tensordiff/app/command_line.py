@@ -46,9 +46,9 @@ forms:
   latex    LaTeX
   index    index notation: sums over indices (the default for inputs in it)
   python   a program that makes the tensors, the expression and the derivative
-  numpy, numba, cuda
-           the Python module that computes it; its arguments are the tensors in the order of their
-           declaration, then sizes that no tensor has
+  numpy, numba, c, cuda
+           the Python module, or the file in C, that computes it; its arguments are the tensors in the order of
+           their declaration, then sizes that no tensor has
 
 exit codes:
   0  the answer is printed
@@ -57,7 +57,8 @@ exit codes:
   2  the input or the command is wrong
 
 examples:
-  {PROGRAM} "norm2(A*x - y)^2" --wrt x
+  {PROGRAM} "||A*x - y||^2" --wrt x
+  {PROGRAM} --form c "f(x) = sin(x)*x^2"
   {PROGRAM} --form numpy --wrt w "sum(log(1 + exp(-y.*(X*w))))"
   {PROGRAM} "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
   {PROGRAM} --form latex "declare X 2 expression log(det(X)) derivative wrt X"

@@ -69,7 +69,7 @@ class Page:
 
 Sizes: TypeAlias = dict[Any, int]
 
-BACKENDS = ("numpy", "numba", "cuda")
+BACKENDS = ("numpy", "numba", "c", "cuda")
 FORMS = ("text", "matrix", "pretty", "latex", "index", "python", *BACKENDS)
 ROUNDS = 3
 """So many choices of the sizes are checked, where there are as many that fit the expression."""

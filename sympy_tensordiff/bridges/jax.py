@@ -11,8 +11,10 @@ import numpy as np
 
 from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
 
 
+@explained
 def jax_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
 ) -> Callable[..., Any]:

@@ -15,10 +15,17 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.structure.api import flat, independent_variables, structured_hessian, structured_jacobian
+from sympy_tensordiff.structure.api import (
+    BACKENDS,
+    flat,
+    independent_variables,
+    structured_hessian,
+    structured_jacobian,
+)
 from sympy_tensordiff.structure.nlp import FlatVariables, starting_at
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import directions_of
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -122,14 +129,21 @@ class MinimizeProblem:
 
     @cached_property
     def _structured_hessian(self) -> Any:
-        return structured_hessian(self._args, self._loss, self._variables)
+        return structured_hessian(self._args, self._loss, self._variables, **self._structured_options)
 
     @cached_property
     def _structured_jacobian(self) -> Any:
         try:
-            return structured_jacobian(self._args, self._loss, self._variables)
+            return structured_jacobian(self._args, self._loss, self._variables, **self._structured_options)
         except UnsupportedError:
             return None
+
+    @property
+    def _structured_options(self) -> dict[str, Any]:
+        """The options for sparse kernels, which run on the host."""
+        if self._options.get("backend", "numba") in BACKENDS:
+            return self._options
+        return {name: value for name, value in self._options.items() if name != "backend"}
 
     # ------------------------------------------------------------------------ the vector
 
@@ -164,6 +178,7 @@ class MinimizeProblem:
             raise ArgumentError(f"{name} is for a scalar loss, and this one has the shape {shape}: use fun and jac")
 
 
+@explained
 def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:

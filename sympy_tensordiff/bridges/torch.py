@@ -15,8 +15,10 @@ import sympy
 
 from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
 
 
+@explained
 def torch_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
 ) -> Callable[..., Any]:
@@ -102,7 +104,9 @@ def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[An
     types = []
     for position, (label, value) in enumerate(zip(function.labels, values, strict=True)):
         if position in function.integers:
-            tensors.append(value if isinstance(value, torch.SymInt) else _integer(label, value))
+            # To PyTorch's compiler, an integer that differs between calls is an int without methods.
+            is_plain = isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
+            tensors.append(value if is_plain else _integer(label, value))
             continue
         is_number = isinstance(value, int | float)
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)

@@ -11,6 +11,7 @@ from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
 
 
 class BlockFunction(Protocol):
@@ -78,6 +79,7 @@ def lambdify(
 ) -> CompiledFunction: ...
 
 
+@explained
 def lambdify(
     args: Any,
     expr: Any,
@@ -217,6 +219,7 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 
 
+@explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
     """The value of ``expr``, without compiling: what a call of `lambdify` with the backend "numpy" returns.
 
@@ -264,6 +267,7 @@ def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Ca
     return function(*values.values())
 
 
+@explained
 def generate_code(
     args: Any,
     expr: Any,

@@ -15,7 +15,6 @@ from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
-from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
@@ -37,6 +36,7 @@ from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -12,18 +12,21 @@ from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
 from sympy_tensordiff.convex.conditions import NoSign, Term
 from sympy_tensordiff.convex.generators import AT_LEAST_ONE, Range
+from sympy_tensordiff.convex.matrices import is_affine
 from sympy_tensordiff.convex.rules import Rules
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
+@explained
 def certify_convex(
     f: Any,
     wrt: Any,
@@ -63,8 +66,9 @@ def certify_convex(
     -----
     "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
     (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and where logarithms and roots of affine
-    or concave scalars have a value. At the boundary of the domain the certificate speaks for limits: a function that is
-    continuous there is convex there as well.
+    or concave scalars have a value; for `logdet` of an affine matrix, where the matrix is positive definite. At the
+    boundary of the domain the certificate speaks for limits: a function that is continuous there is convex there as
+    well.
 
     The second derivative of a composition ``g(a, s)`` of affine parts and inner scalars is ``d' G d`` plus the slopes
     times the second derivatives of the inner scalars; sums of squares, a bound of Cauchy and Schwarz, Gram forms, and
@@ -99,8 +103,9 @@ def certify_convex(
     sizes = {extent for tensor in tensors for extent in tensor.shape if isinstance(extent, sympy.Symbol)}
     signs = Signs({**dict.fromkeys(sizes, AT_LEAST_ONE), **ranges})
     directions = _directions(variables, function)
-    scalar, matrices = _without_determinants(_rewritten(function, signs))
-    by = Variables(variables, [symbol for symbol, matrix in matrices.items() if matrix in variables])
+    scalar, matrices = _without_determinants(_rewritten(function, signs), variables)
+    moving = [symbol for symbol, matrix in matrices.items() if not matrix.free_symbols.isdisjoint(variables)]
+    by = Variables(variables, moving)
     rules = Rules(signs, by, directions, matrices)
     terms: list[Term] | None = None
     reason = ""
@@ -170,14 +175,33 @@ def _rewritten(function: Expr, signs: Signs) -> Expr:
     return function.replace(lambda node: isinstance(node, IndexedProduct | sympy.Abs), rewritten)
 
 
-def _without_determinants(function: Expr) -> tuple[Expr, dict[Expr, Any]]:
-    """The determinants of positive definite matrices as exponentials of symbols for their logarithms."""
+def _without_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Expr, dict[Expr, Any]]:
+    """The determinants of positive definite matrices as exponentials of symbols for their logarithms.
+
+    A logarithm of the determinant of another symmetric matrix, affine in the variables, bounds the domain to where it
+    is positive definite.
+    """
     matrices: dict[Expr, Any] = {}
+    symbols: dict[Any, Expr] = {}
     names: dict[Expr, Expr] = {}
+
+    def logarithm(matrix: Any) -> Expr:
+        """The symbol for the logarithm of a determinant, negative for an inverse."""
+        if isinstance(matrix, TensorInverse):
+            return -logarithm(matrix.args[0])
+        if matrix not in symbols:
+            symbols[matrix] = Dummy("logdet", real=True)
+            matrices[symbols[matrix]] = matrix
+        return symbols[matrix]
+
+    by = Variables(variables)
     for node in sorted(function.atoms(TensorDeterminant), key=str):
-        if getattr(node.args[0], "positive", False) and isinstance(node.args[0], TensorSymbol):
-            symbol = Dummy("logdet", real=True)
-            matrices[symbol], names[node] = node.args[0], sympy.exp(symbol)
+        matrix = node.args[0]
+        inner = matrix.args[0] if isinstance(matrix, TensorInverse) else matrix
+        if isinstance(inner, TensorSymbol) and inner.positive:
+            names[node] = sympy.exp(logarithm(matrix))
+        elif is_affine(by, inner):
+            names[sympy.log(node)] = logarithm(matrix)
     return function.xreplace(names), matrices
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Dummy, Expr, Rational, S
 
-from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
+from sympy_tensordiff.convex.matrices import is_positive
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
@@ -189,9 +190,8 @@ class Generators:
         tensor, indices = node.tensor, node.indices
         if tensor in self.given:
             return self.given[tensor]
-        inner = tensor.args[0] if isinstance(tensor, TensorInverse) else tensor
         on_diagonal = len(indices) == 2 and indices[0] == indices[1]
-        return POSITIVE if on_diagonal and getattr(inner, "positive", False) else FREE
+        return POSITIVE if on_diagonal and is_positive(self, tensor) else FREE
 
     def _reduction(self, node: IndexedReduction) -> Range:
         """A sum of values of one sign; the least and the greatest of them; a product of positive ones."""

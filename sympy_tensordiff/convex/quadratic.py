@@ -10,8 +10,10 @@ import sympy
 from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
+from sympy_tensordiff.convex.matrices import entry, is_affine, is_symmetric
 from sympy_tensordiff.derivative.api import jvp
 from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.symbolic.indices import Substitution
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry
@@ -31,11 +33,18 @@ def slopes_along(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) ->
     """
     moving = dict(directions)
     for symbol, matrix in matrices.items():
-        if matrix in directions:
-            p, q = (Dummy(name, integer=True) for name in "pq")
+        p, q = (Dummy(name, integer=True) for name in "pq")
+        change = _change(matrix, directions, q, p)
+        if change != 0:
             limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
-            moving[symbol] = IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
+            moving[symbol] = IndexedSum(TensorInverse(matrix)[p, q] * change, *limits)
     return lambda scalar: written_out(jvp(scalar, tuple(moving), tuple(moving.values())))
+
+
+def _change(matrix: Any, directions: Mapping[Any, Any], row: Expr, column: Expr) -> Expr:
+    """The directional derivative of an entry of an affine matrix."""
+    own: Any = entry(matrix, row, column)
+    return written_out(jvp(own, tuple(directions), tuple(directions.values())))
 
 
 def active(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
@@ -88,14 +97,16 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
     True
     """
     product = _product(scalar)
-    cores = [f for f in product.factors if inverse_of(f) in by.variables]
+    cores = [f for f in product.factors if is_affine(by, inverse_of(f))]
     ends = [f for f in product.factors if by.degree(f) and f not in cores]
     bound = [i for i, _, _ in product.limits]
     rectangular = not any(part.free_symbols & set(bound) for limit in product.limits for part in limit[1:])
     if not rectangular or len(bound) > MOST_INDICES or not all(map(by.is_variable, ends)):
         return None
-    if len(cores) > 1 or len(ends) not in ({0, 2} if cores else {2}):
+    if len(cores) > 1 or len(ends) not in ({0, 2} if cores else {2, 3}):
         return None
+    if len(ends) == 3:
+        return _cubic_form(product, ends, directions)
     rest = list((Counter(product.factors) - Counter(ends) - Counter(cores)).elements())
     if cores and not ends and cores[0].indices[0] == cores[0].indices[1]:
         weight = sympy.Mul(*rest)
@@ -103,13 +114,38 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
         form = IndexedSum(2 * weight * residual, *product.limits) if product.limits else 2 * weight * residual
         return Gram(weight, form, "matrix fractional", (weight, cores[0]), (cores[0].tensor,))
     start = _unified((cores[0].indices,), (cores[0].indices[::-1],), bound) if cores else {}
-    limits = {i: (low, high) for i, low, high in product.limits}
-    for swap in _exchanges(start, ends, bound):
-        if all(limits[a] == limits[b] for a, b in swap.items()) and _is_invariant(rest, swap):
-            found = _split(product.limits, swap, ends, rest, cores)
+    return next(_forms_of(product.limits, start, ends, rest, cores, directions), None)
+
+
+def _forms_of(
+    limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
+) -> Iterator[Gram]:
+    """The forms of a product, one for each exchange of its ends that keeps it."""
+    ranges = {i: (low, high) for i, low, high in limits}
+    for swap in _exchanges(start, ends, list(ranges)):
+        if all(ranges[a] == ranges[b] for a, b in swap.items()) and _is_invariant(rest, swap):
+            found = _split(limits, swap, ends, rest, cores)
             if found is not None:
-                return _written(found, swap, directions, cores)
-    return None
+                yield _written(found, swap, directions, cores)
+
+
+def _cubic_form(product: Product, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> Gram | None:
+    """The form of a product of three entries of positive matrices: each in turn ties the other two.
+
+    ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
+    """
+    rest = list((Counter(product.factors) - Counter(ends)).elements())
+    found: list[Gram] = []
+    for n, held in enumerate(ends):
+        others = [*ends[:n], *ends[n + 1 :]]
+        forms = _forms_of(product.limits, {}, others, [*rest, held], [], directions)
+        form = next((form for form in forms if getattr(held, "tensor", None) in form.tied), None)
+        if form is None:
+            return None
+        found.append(form)
+    tied = tuple(dict.fromkeys(tensor for form in found for tensor in form.tied))
+    factors = tuple(factor for form in found for factor in form.factors)
+    return Gram(found[0].weight, sympy.Add(*(form.form for form in found)), "quadratic form", factors, tied)
 
 
 # ---------------------------------------------------------------------------- products
@@ -123,7 +159,7 @@ def _product(scalar: Expr) -> Product:
     while stack:
         node = stack.pop()
         if isinstance(node, IndexedSum):
-            names = {limit[0]: Dummy(limit[0].name, integer=True) for limit in node.args[1:]}
+            names = Substitution((limit[0], Dummy(limit[0].name, integer=True)) for limit in node.args[1:])
             limits += [(names[i], low.xreplace(names), high.xreplace(names)) for i, low, high in node.args[1:]]
             stack.append(node.args[0].xreplace(names))
         elif isinstance(node, sympy.Mul):
@@ -137,11 +173,10 @@ def _product(scalar: Expr) -> Product:
 
 def _ordered(factor: Expr) -> Expr:
     """An entry of a symmetric matrix, or of its inverse, with its indices in one order."""
-    if isinstance(factor, TensorEntry) and len(factor.indices) == 2:
-        inner = factor.tensor.args[0] if isinstance(factor.tensor, TensorInverse) else factor.tensor
-        if getattr(inner, "symmetric", False):
-            return factor.tensor[tuple(sorted(factor.indices, key=sympy.default_sort_key))]
-    return factor
+    if not isinstance(factor, TensorEntry) or len(factor.indices) != 2:
+        return factor
+    is_sorted = is_symmetric(factor.tensor.args[0] if isinstance(factor.tensor, TensorInverse) else factor.tensor)
+    return factor.tensor[tuple(sorted(factor.indices, key=sympy.default_sort_key))] if is_sorted else factor
 
 
 def _indices(end: Expr) -> tuple[Expr, ...]:
@@ -197,7 +232,7 @@ def _involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dic
 
 def _is_invariant(factors: Sequence[Expr], swap: Mapping[Expr, Expr]) -> bool:
     """Whether an exchange takes the product of factors to itself."""
-    return Counter(_ordered(f.xreplace(dict(swap))) for f in factors) == Counter(factors)
+    return Counter(_ordered(f.xreplace(Substitution(swap))) for f in factors) == Counter(factors)
 
 
 class _Split(NamedTuple):
@@ -245,30 +280,42 @@ def _is_tie(factor: Expr, swap: Mapping[Expr, Expr]) -> bool:
 
 def _written(found: _Split, swap: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]) -> Gram:
     """The second derivative of a form whose factors are split."""
-    along = {f: _along(f, directions) for f in found.end}
-    end = sympy.Mul(*along.values())
+    end = sympy.Mul(*(_along(f, directions) for f in found.end))
     if cores:
-        (a, _), inverse = cores[0].indices, cores[0].tensor
-        p = Dummy("p", integer=True)
-        at, inner = [m for m in found.moved if m[0] == a], [m for m in found.moved if m[0] != a]
-        value = sympy.Mul(*found.end)
-        is_constant = end == value
-        change = S.Zero if is_constant else _summed(end, inner).xreplace({a: p})
-        q = Dummy("q", integer=True)
-        matrix, size = inverse.args[0], inverse.shape[0]
-        image = IndexedSum(directions[matrix][p, q] * inverse[q, a] * value, (q, 0, size - 1), *at, *inner)
-        residual = change - image
-        form = found.weight * _form_of(inverse, residual, p)
-        form = 2 * _summed(form, found.fixed)
-        return Gram(found.weight, form, "matrix fractional", (found.weight, residual), (inverse, *_tensors(found)))
+        return _fractional(found, swap, directions, cores[0], end)
     linear = _summed(end, found.moved)
     if not found.ties:
         form = found.weight * linear**2
         return Gram(found.weight, 2 * _summed(form, found.fixed), "Gram form", (found.weight, linear), ())
-    other = end.xreplace(dict(swap))
+    other = end.xreplace(Substitution(swap))
     both = [*found.moved, *((swap[i], low, high) for i, low, high in found.moved)]
     form = found.weight * _summed(end * other * sympy.Mul(*found.ties), both)
     return Gram(found.weight, 2 * _summed(form, found.fixed), "quadratic form", (found.weight, linear), _tensors(found))
+
+
+def _fractional(found: _Split, swap: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, end: Expr) -> Gram:
+    """The form of ``b' inv(M) b``: that of ``inv(M)`` with the residual ``v - V inv(M) b``.
+
+    Indices of ties stay outside of the residual, which is one vector for each of their values.
+    """
+    (a, _), inverse = core.indices, core.tensor
+    size, value = inverse.shape[0], sympy.Mul(*found.end)
+    p, q, s = (Dummy(name, integer=True) for name in "pqs")
+    tied = {index for tie in found.ties for index in tie.indices}
+    outer, loose = ([m for m in found.moved if (m[0] in tied) == is_tied] for is_tied in (True, False))
+    if end == value:  # the ends are constant
+        change = S.Zero
+    elif a in tied:
+        change = sympy.KroneckerDelta(p, a) * _summed(end, loose)
+    else:
+        change = _summed(end, [m for m in loose if m[0] != a]).xreplace(Substitution({a: p}))
+    moved = _change(inverse.args[0], directions, p, q)
+    residual = change - IndexedSum(moved * inverse[q, a] * value, (q, 0, size - 1), *loose)
+    exchanged = Substitution({p: s, **{i: swap[i] for i, _, _ in outer}})
+    both = [(p, 0, size - 1), (s, 0, size - 1), *outer, *((swap[i], low, high) for i, low, high in outer)]
+    form = IndexedSum(sympy.Mul(*found.ties) * residual * inverse[p, s] * residual.xreplace(exchanged), *both)
+    form = 2 * _summed(found.weight * form, found.fixed)
+    return Gram(found.weight, form, "matrix fractional", (found.weight, residual), (inverse, *_tensors(found)))
 
 
 def _tensors(found: _Split) -> tuple[Any, ...]:
@@ -284,15 +331,11 @@ def _along(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
 
 def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
     """``r' inv(S) r`` with ``r`` the column ``a`` of ``V inv(S)``."""
-    p, q = (Dummy(name, integer=True) for name in "pq")
-    image = IndexedSum(directions[inverse.args[0]][p, q] * inverse[q, a], (q, 0, inverse.shape[0] - 1))
-    return _form_of(inverse, image, p)
-
-
-def _form_of(inverse: Any, residual: Expr, p: Expr) -> Expr:
-    """``r' M r`` of the entries ``r[p]``."""
-    s, size = Dummy("s", integer=True), inverse.shape[0]
-    return IndexedSum(residual * inverse[p, s] * residual.xreplace({p: s}), (p, 0, size - 1), (s, 0, size - 1))
+    p, q, s = (Dummy(name, integer=True) for name in "pqs")
+    size = inverse.shape[0]
+    residual = IndexedSum(_change(inverse.args[0], directions, p, q) * inverse[q, a], (q, 0, size - 1))
+    other = residual.xreplace(Substitution({p: s}))
+    return IndexedSum(residual * inverse[p, s] * other, (p, 0, size - 1), (s, 0, size - 1))
 
 
 def _summed(body: Expr, limits: Sequence[Any]) -> Expr:

@@ -17,11 +17,12 @@ from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, 
 from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_one
 from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
+from sympy_tensordiff.convex.matrices import is_affine, is_positive
 from sympy_tensordiff.convex.pieces import terms_of_pieces
 from sympy_tensordiff.convex.quadratic import active, gram_form, slopes_along
 from sympy_tensordiff.convex.signs import Signs
-from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 MOST_SYMBOLS = 6
 """A function of more affine parts and inner scalars at once is not tried."""
@@ -280,13 +281,23 @@ class Rules:
     def _bound(self, node: Expr, symbol: Expr) -> Bound | None:
         """The bound of a sum: twice itself for a quadratic form, else by its summand."""
         forms = self._forms(node)
-        if forms and all(t.rule != "matrix fractional" for t in forms):
-            return Bound(">", 2 * symbol, sympy.Add(*(t.form for t in forms)), None)
+        if forms:
+            # (b' A v)**2 <= b' A b * v' A v, and (b' M V M b)**2 <= b' M b * b' M V M V M b with M an inverse.
+            is_quadratic = all(t.rule != "matrix fractional" for t in forms)
+            if is_quadratic or self._is_of_inverse(node):
+                ratio = 2 * symbol if is_quadratic else symbol / 2
+                return Bound(">", ratio, sympy.Add(*(t.form for t in forms)), None)
         summand = cut_of_one(self.by, node.args[0])
         if summand is None:
             return None
         self._enter(summand)
         return bound_of_sum(self.signs, node, symbol, summand)
+
+    def _is_of_inverse(self, node: Expr) -> bool:
+        """Whether a sum reads the variables in the inverse of one affine matrix only."""
+        parts = nodes_in([node], self.by.arguments)
+        read = [a for a in parts if not self.by.arguments(a) and self.by.degree(a)]
+        return len({inverse_of(a) for a in read}) == 1 and is_affine(self.by, inverse_of(read[0]))
 
     def _forms(self, node: Expr) -> list[Term]:
         """The terms of a sum that is a Gram form, and so not negative itself; none for others."""
@@ -333,7 +344,7 @@ class Rules:
             raise NoFit("{} is no Gram form", scalar)
         weight, form, rule, factors, tied = found
         for matrix in tied:
-            require("middle", _is_positive(matrix), "{} is not declared positive definite", matrix)
+            require("middle", is_positive(self.signs, matrix), "{} is not declared positive definite", matrix)
         sign = self.signs.of(way * weight)
         require("weight", sign in (">", ">=", "0"), "no sign of {}", way * weight)
         return [Term(rule, way * form, factors, () if weight.is_Rational else ((way * weight, str(sign)),))]
@@ -349,7 +360,3 @@ class Rules:
         """
         require("maximum", way == -1, "log(det({})) is not convex", self.matrices[scalar])
         return [Term("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]
-
-
-def _is_positive(matrix: Any) -> bool:
-    return bool(getattr(matrix.args[0] if isinstance(matrix, TensorInverse) else matrix, "positive", False))

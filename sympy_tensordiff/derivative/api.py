@@ -15,6 +15,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
@@ -31,6 +32,7 @@ def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr: ...
 def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]: ...
 @overload
 def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any: ...
+@explained
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     """The pullback of ``cotangent``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
 
@@ -86,6 +88,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     return _answer(parts, wrt, given, cotangent)
 
 
+@explained
 def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scalar]) -> Any:
     """The pushforward of ``tangent``: ``sum(dT/dwrt * tangent)`` over all axes of ``wrt``.
 
@@ -163,6 +166,7 @@ def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
 def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
 @overload
 def gradient(s: Scalar, wrt: Expression | Variables) -> Any: ...
+@explained
 def gradient(s: Any, wrt: Any) -> Any:
     """The gradient of a scalar: for each variable a tensor expression of its shape.
 
@@ -202,6 +206,7 @@ def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
 def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
 @overload
 def jacobian(T: Scalar, wrt: Expression | Variables) -> Any: ...
+@explained
 def jacobian(T: Any, wrt: Any) -> Any:
     """The full derivative: axes of ``T`` first, axes of ``wrt`` last.
 
@@ -247,6 +252,7 @@ def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
 def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]: ...
 @overload
 def hessian(s: Scalar, wrt: Expression | Variables) -> Any: ...
+@explained
 def hessian(s: Any, wrt: Any) -> Any:
     """The second derivative of a scalar: shape ``wrt.shape + wrt.shape``, or all blocks by several variables.
 
@@ -277,7 +283,8 @@ def hessian(s: Any, wrt: Any) -> Any:
     work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
+
+    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).slopes(leaves))) for node in gradients)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 
@@ -287,6 +294,7 @@ def hvp(s: Scalar, wrt: TensorSymbol, v: Expression) -> TensorExpr: ...
 def hvp(s: Scalar, wrt: Tensors, v: Sequence[Expression]) -> tuple[TensorExpr, ...]: ...
 @overload
 def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) -> Any: ...
+@explained
 def hvp(s: Any, wrt: Any, v: Any) -> Any:
     """The Hessian of a scalar times ``v``, without building the Hessian.
 
@@ -302,6 +310,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     -------
     Expr or tuple of Expr
         A tensor expression of the shape of ``wrt``; a tuple for a tuple.
+
+    Notes
+    -----
+    In index notation, the gradient is moved forward in the direction ``v``: the loops of the result are those of the
+    gradient, and it has about twice as many nodes (Griewank & Walther 2008, *Evaluating Derivatives*, chapter 5).
 
     Examples
     --------
@@ -324,9 +337,12 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-    products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
-    return _answer(products, wrt, s, *vectors)
+    if work.is_whole:
+        parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
+        products = [total(work.graph, column) for column in zip(*parts, strict=True)]
+    else:
+        products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
+    return _answer(work.finish_all(products), wrt, s, *vectors)
 
 
 def _variable(value: Any, wrt: Any) -> Any:

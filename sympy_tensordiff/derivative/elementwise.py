@@ -179,7 +179,7 @@ class Differentiation:
         for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(self.symmetric_part(leaf, tangent) if self.is_whole else tangent)
         if self.is_whole:
-            found = TensorPushforward(self.graph, tangents, self.sizes()).tangent(self.root)
+            found = TensorPushforward(self.graph, tangents, self.sizes(), self.axes).tangent(self.root)
             return self.graph.broadcast(found, self.root.shape)
         axes, _, body = self.entry()
         shape = self.root.shape
@@ -245,6 +245,18 @@ class Differentiation:
         shape = self.root.shape
         sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
+
+    def slopes(self, leaves: Sequence[Node]) -> list[Node]:
+        """The derivatives of a gradient by several variables: forward over reverse, of expressions of whole tensors."""
+        return [*map(self.forward_jacobian, leaves)] if self.is_whole else self.jacobians(leaves)
+
+    def forward_jacobian(self, leaf: Node) -> Node:
+        """The derivative of an expression of whole tensors by a variable, out of a forward sweep."""
+        graph, axes = self.graph, self.extents(leaf)
+        unit = self.symmetric_part(leaf, graph.delta(axes)) if axes else graph.one
+        tangent = TensorPushforward(graph, {leaf: [unit]}, self.sizes(), self.axes, axes).tangent(self.root)
+        shape = (*self.root.shape, *axes)
+        return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
         """The derivative of an entry, as a tensor over the axes of both."""

@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
@@ -152,6 +153,7 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     return [*order]
 
 
+@explained
 def name(expr: Scalar, name: str) -> NamedTensor:
     """An expression with a name, by which it is printed and which its derivatives keep.
 

@@ -13,6 +13,7 @@ from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node, counted
 from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
@@ -21,6 +22,7 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
+@explained
 def diff(e: Any, *variables: Any) -> Any:
     """The derivative of ``e``, as `sympy.diff`, where ``e`` and the variables may be SymPy's own notation.
 
@@ -108,6 +110,7 @@ def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
     return matrix if matrix.atoms(MatrixSymbol) <= known else result
 
 
+@explained
 def simplify_deltas(e: Any) -> Any:
     """``e`` with every `KroneckerDelta` under a sum eliminated, exactly over the integers.
 

@@ -22,12 +22,14 @@ from fractions import Fraction
 
 import sympy
 
+from sympy_tensordiff.derivative.product_trees import directional, product_tree
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, opened_product, pull, share
-from sympy_tensordiff.derivative.tensor_pullbacks import softmax
-from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts
+from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
+from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
+from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import tensor_of
-from sympy_tensordiff.graph.gathering import Operand
-from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.gathering import Label, Operand
+from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.tables import tabulated
@@ -45,6 +47,8 @@ class Pushforward:
         The variables that are never bound.
     symmetric : collection of Node
         The leaves of which both entries that are equal move by the mean of what the tangent says of them.
+    outer : sequence of int
+        The variables at which the tangents are taken along the axes of the directions, which are their last ones.
     """
 
     def __init__(
@@ -53,8 +57,10 @@ class Pushforward:
         tangents: Mapping[Node, Sequence[Node]],
         sizes: frozenset[int],
         symmetric: Container[Node] = (),
+        outer: Sequence[int] = (),
     ) -> None:
         self.graph = graph
+        self._outer = tuple(map(Affine.variable, outer))
         self._sizes = sizes
         self._symmetric = symmetric
         self._given = tangents
@@ -70,7 +76,7 @@ class Pushforward:
             if node.op in CONDITIONS:
                 self._done[node] = self.graph.zero
             elif node in self._given and not node.shape and node.op != "tensor":
-                self._done[node] = self.graph.add(self._given[node])
+                self._done[node] = self.graph.add([self._at(table, ()) for table in self._given[node]])
             else:
                 special = getattr(self, f"_{node.op}", self._all_arguments)
                 self._done[node] = yield special(node)
@@ -136,7 +142,7 @@ class Pushforward:
             exchanged = self.graph.add([self._at(table, node.data[::-1]) for table in tables])
             return self.graph.scale(Fraction(1, 2), self.graph.add((moved, exchanged)))
         table = yield self._visit(tensor)
-        return self._at(table, node.data)
+        return self._entry(table, node.data)
 
     def _comprehension(self, node: Node) -> Recursion[Node]:
         variables, _, body = self.graph.open(node)
@@ -145,6 +151,9 @@ class Pushforward:
 
     def _at(self, table: Node, index: Sequence[Affine]) -> Node:
         """An entry of a tangent; written out where the tangent is mostly zeros, or no more than another read."""
+        return self._entry(table, (*index, *self._outer))
+
+    def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
         if table not in self._written:
             self._written[table] = None
             if table.op == "comprehension":
@@ -163,18 +172,32 @@ class TensorPushforward:
     ----------
     graph : Graph
     tangents : mapping of Node to sequence of Node
-        For each leaf what its tangent is the sum of: tensors of its shape, or scalars.
+        For each leaf the terms of its tangent: tensors of its shape, followed by ``outer``, or scalars.
     sizes : frozenset of int
         The variables that are never bound.
+    names : callable
+        Names for a number of axes.
+    outer : tuple of Affine
+        The extents of the axes of the directions: none for one direction, the shape of a variable for a Jacobian.
     """
 
-    def __init__(self, graph: Graph, tangents: Mapping[Node, Sequence[Node]], sizes: frozenset[int]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        tangents: Mapping[Node, Sequence[Node]],
+        sizes: frozenset[int],
+        names: Names,
+        outer: Shape = (),
+    ) -> None:
         self.graph = graph
         self._sizes = sizes
+        self._names = names
+        self._outer = outer
+        self._labels = axes_of(len(outer))
         self._done = {leaf: graph.add(parts) for leaf, parts in tangents.items()}
 
     def tangent(self, node: Node) -> Node:
-        """The tangent of a node, of its shape; the scalar zero where it does not depend on a leaf."""
+        """The tangent of a node, over its axes and those of the directions; the scalar zero where it does not move."""
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:
@@ -191,44 +214,69 @@ class TensorPushforward:
         graph = self.graph
         if all(tangent is graph.zero for tangent in tangents):
             return graph.zero
-        if node.op == "select":
-            return graph.select(node.args[0], *tangents[1:])
         if node.op == "ein":
             return self._contraction(node, tangents)
         if node.op in ("inv", "cof", "lse"):
             return self._matrix(node, tangents[0])
+        if node.op == "select" and not self._outer:
+            return graph.select(node.args[0], *tangents[1:])
         parts = []
-        for position, tangent in enumerate(tangents):
-            if tangent is not graph.zero:
+        for position, (arg, tangent) in enumerate(zip(node.args, tangents, strict=True)):
+            if tangent is graph.zero:
+                continue
+            if not self._outer:
                 parts.append(pull(graph, node, graph.broadcast(tangent, node.shape), position))
+                continue
+            own = tuple(range(len(node.shape)))
+            slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
+            labels = own if arg.shape else ()
+            for term in diagonal_terms(graph, tangent):
+                parts.append(self._product([(term, (*labels, *self._labels)), (slope, own)], own, node.shape))
         return graph.add(parts)
+
+    def _product(self, operands: Sequence[Operand], output: Sequence[Label], shape: Shape) -> Node:
+        """A product with the tangent, which is its first operand; a tangent that is 0 annihilates the others."""
+        labels = (*output, *self._labels)
+        extents = dict(zip(labels, (*shape, *self._outer), strict=True))
+        return contraction(self.graph, operands[0], operands[1:], labels, extents)
 
     def _contraction(self, node: Node, tangents: Sequence[Node]) -> Node:
         """D (A * B)[H, K] = H * B + A * K"""
         graph = self.graph
-        parts = []
-        for n, tangent in enumerate(tangents):
-            if tangent is not graph.zero:
-                operands = [*node.args[:n], tangent, *node.args[n + 1 :]]
-                parts.append(graph.with_operands(node, operands))
-        return graph.add(parts)
+        coefficient, inputs, output, extents = node.data
+        moving = [tangent is not graph.zero for tangent in tangents]
+        operands: list[Operand] = list(zip(node.args, inputs, strict=True))
+        directions: list[Operand] = [(t, (*labels, *self._labels)) for t, labels in zip(tangents, inputs, strict=True)]
+        sizes: dict[Label, Affine] = dict(enumerate(extents))
+        sizes.update(zip(self._labels, self._outer, strict=True))
+        is_elementwise = len(operands) <= DIRECT and len(set(map(frozenset, inputs))) == 1
+        if is_view(node) or sum(moving) == 1 or is_elementwise or len(operands) == 2:
+            parts = []
+            for n, direction in enumerate(directions):
+                if moving[n]:
+                    factors = [*operands[:n], direction, *operands[n + 1 :]]
+                    parts.append(graph.ein(coefficient, factors, (*output, *self._labels), sizes))
+            return graph.add(parts)
+        tree = product_tree(graph, operands, output, moving.__getitem__)
+        given = [direction if moving[n] else None for n, direction in enumerate(directions)]
+        tangent = directional(graph, tree, given, self._labels)
+        return graph.ein(coefficient, [(tangent, (*tree.labels, *self._labels))], (*output, *self._labels), sizes)
 
     def _matrix(self, node: Node, tangent: Node) -> Node:
         """D inv(X)[H] = -inv(X) H inv(X),  D cof(k, X)[H] = cof(k + 1, X) : H,  D lse(X)[H] = sum(softmax(X) H)"""
-        graph = self.graph
+        graph, outer = self.graph, self._labels
         if node.op == "inv":
             batch = tuple(range(4, 2 + len(node.shape)))
-            factors = [(node, (*batch, 0, 1)), (tangent, (*batch, 1, 2)), (node, (*batch, 2, 3))]
-            return graph.ein(-1, factors, (*batch, 0, 3))
+            factors = [(node, (*batch, 0, 1)), (tangent, (*batch, 1, 2, *outer)), (node, (*batch, 2, 3))]
+            return graph.ein(-1, factors, (*batch, 0, 3, *outer))
         own = tuple(range(len(node.shape)))
         if node.op == "cof":
             derivative = graph.cofactor(node.data + 1, node.args[0])
-            return graph.ein(
-                1, [(derivative, (*own, "a", "b")), (tangent, (*own[: len(tangent.shape) - 2], "a", "b"))], own
-            )
-        labels = tuple(range(len(tangent.shape)))
-        operands: list[Operand] = [(softmax(graph, node), labels), (tangent, labels)]
-        return graph.ein(1, operands, [axis for axis in labels if axis not in node.data])
+            batch = own[: len(node.args[0].shape) - 2]
+            return graph.ein(1, [(derivative, (*own, "a", "b")), (tangent, (*batch, "a", "b", *outer))], (*own, *outer))
+        labels = tuple(range(len(node.args[0].shape)))
+        operands: list[Operand] = [(softmax(graph, node), labels), (tangent, (*labels, *outer))]
+        return graph.ein(1, operands, [*(axis for axis in labels if axis not in node.data), *outer])
 
     def _entries(self, node: Node) -> Recursion[Node]:
         """The tangent of index notation, whose parts are nodes of this sweep."""
@@ -241,5 +289,8 @@ class TensorPushforward:
         for part in closed_parts(body, frozenset(variables), node):
             tangent = yield self._visit(part)
             tangents[part] = [] if tangent is graph.zero else [tangent]
-        entry = Pushforward(graph, tangents, self._sizes).tangent(body)
-        return entry if entry is graph.zero else tensor_of(graph, variables, node.shape, entry)
+        outer = tuple(graph.fresh(name) for name in self._names(len(self._outer)))
+        entry = Pushforward(graph, tangents, self._sizes, outer=outer).tangent(body)
+        if entry is graph.zero:
+            return entry
+        return tensor_of(graph, (*variables, *outer), (*node.shape, *self._outer), entry)

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.clamps import systems_without_clamps
@@ -169,6 +171,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
         tensor = node.args[0]
+        if tensor.op not in ("tensor", "comprehension") and tensor not in self._leaves:
+            written = entry(self.graph, tensor, node.data)
+            if written is node:
+                raise UnsupportedError(
+                    f"a matrix that depends on an index around it has no derivative here: {tensor.op}"
+                )
+            self._hand(written, rows, cotangent)
+            return
         if tensor not in self._reads:
             self._reads[tensor] = []
             if tensor.op == "comprehension" and tensor not in self._leaves:

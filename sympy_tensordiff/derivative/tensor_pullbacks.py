@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
+from sympy_tensordiff.derivative.product_trees import leave_one_out, product_tree
 from sympy_tensordiff.derivative.pullbacks import applied, pull
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
@@ -25,7 +26,7 @@ Contribution = tuple[Node, Node]
 Active = Callable[[Node], bool]
 
 DIRECT = 3
-"""Products of more operands are split in halves: the products that leave out one operand share the others."""
+"""Products of more operands are differentiated along the tree of their cheapest contraction."""
 
 
 def pull_tensor(
@@ -96,19 +97,15 @@ def _leave_one_out(
                 others = [*operands[:n], *operands[n + 1 :]]
                 yield node, contraction(graph, known, others, (*outer, *labels), extents, certain=certain)
         return
-    middle = len(operands) // 2
-    for half, rest in ((operands[:middle], operands[middle:]), (operands[middle:], operands[:middle])):
-        inside = {label for _, labels in half for label in labels}
-        around = inside.union(known[1])
-        shared = [label for label in _labels(rest) if label in around]
-        factor = (graph.ein(1, rest, shared), shared)
-        kept = (*outer, *(label for label in _labels([known, factor]) if label in inside))
-        part = (contraction(graph, known, [factor], kept, extents, certain=certain), kept)
-        yield from _leave_one_out(graph, part, half, outer, extents, is_active, certain)
+    tree = product_tree(
+        graph, operands, [label for label in known[1] if label not in outer], lambda n: is_active(operands[n][0])
+    )
 
+    def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
+        return contraction(graph, given, others, output, extents, certain=certain)
 
-def _labels(operands: Sequence[Operand]) -> list[Label]:
-    return list(dict.fromkeys(label for _, labels in operands for label in labels))
+    for leaf, part in leave_one_out(tree, known, outer, contract):
+        yield leaf.node, part
 
 
 # ---------------------------------------------------------------- matrices

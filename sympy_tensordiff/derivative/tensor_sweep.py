@@ -82,24 +82,9 @@ class TensorSweep(ReverseSweep[Node]):
         else:
             certain = node in self._unconditional
             prefix = len(self._prefix)
-            for part in self._parts(cotangent):
+            for part in diagonal_terms(self.graph, cotangent) if self._prefix else [cotangent]:
                 for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, certain=certain):
                     self._hand(arg, contribution)
-
-    def _parts(self, cotangent: Node) -> list[Node]:
-        """The terms of a cotangent that are diagonals, one by one, so that their deltas are absorbed; and the rest."""
-        graph = self.graph
-        if not self._prefix:
-            return [cotangent]
-        factor, terms = graph.split_view(cotangent)
-        if terms.op != "add":
-            return [cotangent]
-        diagonals = [term for term in terms.args if is_view(term) and len(set(term.data.output)) < len(term.shape)]
-        rest = [term for term in terms.args if term not in diagonals]
-        if not diagonals or len(diagonals) > DIAGONALS:
-            return [cotangent]
-        parts = [*diagonals, graph.broadcast(graph.add(rest), cotangent.shape)] if rest else diagonals
-        return [graph.scale(factor, part) for part in parts]
 
     # -------------------------------------------------------------- index notation
 
@@ -122,6 +107,22 @@ class TensorSweep(ReverseSweep[Node]):
             value = sweep.at(part, [Affine.variable(v) for v in axes])
             if value is not graph.zero:
                 self._hand(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
+
+
+def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
+    """Return the terms of a tensor that are diagonals, one by one, so that products absorb their deltas; and the rest.
+
+    A tensor without diagonals, or with too many kinds of them, is its only term.
+    """
+    factor, terms = graph.split_view(tensor)
+    if terms.op != "add":
+        return [tensor]
+    diagonals = [term for term in terms.args if is_view(term) and len(set(term.data.output)) < len(term.shape)]
+    rest = [term for term in terms.args if term not in diagonals]
+    if not diagonals or len(diagonals) > DIAGONALS:
+        return [tensor]
+    parts = [*diagonals, graph.broadcast(graph.add(rest), tensor.shape)] if rest else diagonals
+    return [graph.scale(factor, part) for part in parts]
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:

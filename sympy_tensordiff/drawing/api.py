@@ -19,6 +19,7 @@ from sympy_tensordiff.drawing.writers import dot_text, png, tree_text
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
 from sympy_tensordiff.symbolic.signatures import Scalar
@@ -104,6 +105,7 @@ class GraphDrawing:
             return None
 
 
+@explained
 def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDrawing:
     """A picture of the graph of an expression, and of its derivative beside it.
 
@@ -200,6 +202,7 @@ def derivative_graph(
 _SIMPLE = re.compile(r"[A-Za-z]|\\[A-Za-z]+|\\math[a-z]+\{\w+\}")
 
 
+@explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool = False) -> str:
     r"""An expression as an equation in LaTeX, without delimiters.
 

@@ -21,6 +21,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.unfolding import without_quotients
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 
@@ -32,6 +33,7 @@ MOST_LAYERS = 12
 Limit = tuple[Any, tuple[Expr, ...], tuple[Expr, ...]]
 
 
+@explained
 def plot_index_map(
     index: Any,
     limits: Any,

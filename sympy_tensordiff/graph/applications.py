@@ -33,6 +33,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.partial_derivatives import orders_of
+from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_undeclared
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
@@ -98,6 +99,8 @@ class Applications(ABC):
 
     def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
         refuse_complex(expr)
+        if isinstance(expr, OF_COMPLEX):
+            refuse_undeclared(expr, scope)
         if isinstance(expr, IDENTITY):
             node: Node = yield self._visit(expr.args[0], scope)
             return node

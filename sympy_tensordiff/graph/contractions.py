@@ -34,6 +34,11 @@ def is_core(node: Node) -> bool:
     return node.op == "ein" and not node.view
 
 
+def sums_labels(node: Node) -> bool:
+    """Whether a node is an einsum with a label that is summed."""
+    return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
+
+
 class _Kind(NamedTuple):
     """What nodes do, its number, which is a key that is compared at once, and their shape."""
 

@@ -30,8 +30,10 @@ def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> N
     """The tensor of an entry: whole tensors for the terms that are einsums, a comprehension for the others."""
     if not shape:
         return value
-    parts, rest = [], []
+    parts, rest, inside = [], [], frozenset(ranges(axes, shape))
     for term in value.args if value.op == "add" else (value,):
+        if term.op == "guard":
+            term = graph.guard([row for row in term.data if row not in inside], term.args[0])
         whole = Recognition(graph, dict(zip(axes, shape, strict=True))).tensor(term, axes)
         if whole is None:
             rest.append(term)

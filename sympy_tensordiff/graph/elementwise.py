@@ -118,7 +118,7 @@ class Elementwise(Contractions):
         """The factors of a product, of whole tensors of one entry by entry; other nodes are their only one."""
         if node.op == "mul":
             return node.args
-        scaled = node.view and node.data.inputs == (node.data.output,)
+        scaled = node.view and node.data.scales
         core = node.args[0] if scaled else node
         if not is_core(core) or not core.shape:
             return (node,)

@@ -42,7 +42,12 @@ class Contraction(NamedTuple):
     @property
     def is_identity(self) -> bool:
         """Whether the result is the one operand itself."""
-        return self.coefficient == 1 and self.inputs == (self.output,) and len(self.extents) == len(self.output)
+        return self.coefficient == 1 and self.scales
+
+    @property
+    def scales(self) -> bool:
+        """Whether the result is a multiple of the one operand, and not of its diagonal."""
+        return self.inputs == (self.output,) and len(self.extents) == len(self.output)
 
 
 class Pattern(NamedTuple):

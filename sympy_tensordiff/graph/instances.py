@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Variable
 from sympy_tensordiff.integer.data import DataEntry, compounds_in
+from sympy_tensordiff.integer.products import SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in
 
 Forms = tuple[Affine, ...]
@@ -25,16 +27,31 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
     return next(instances(graph, body, variables, node), None)
 
 
+class Comparison(NamedTuple):
+    """How nodes with some forms in place of variables are compared with another node.
+
+    ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can tell. ``moves``
+    yields all forms that are tried where some have been read off, which may be wrong by a multiple of a divisor.
+    """
+
+    form: Callable[[Affine], Affine] = lambda form: form
+    node: Callable[[Node], Node] = lambda node: node
+    moves: Callable[[Assignment], Iterator[dict[Any, Affine]]] = lambda found: iter([dict(found)])
+
+
+EXACT = Comparison()
+
+
 def instances(
-    graph: Graph, body: Node, variables: Sequence[int], node: Node, alike: Callable[[Node], Node] = lambda node: node
+    graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
     """All such forms. They are read off where both nodes read the same tensor, or have ranges or indices as numbers.
 
-    They count if the substitution gives ``node`` itself, or what is ``alike``: a form that several nodes have.
+    They count if the substitution gives ``node`` itself, or what ``compare`` says is the same.
     """
 
     def normal(part: Node) -> Node:
-        return alike(with_joined_indices(graph, part))
+        return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
     body, node = normal(body), normal(node)
@@ -42,16 +59,27 @@ def instances(
     for part in reachable(node):
         for place, forms in _reads(part):
             # An equation may have the other sign where its variables come in another order.
-            targets.setdefault(place, []).extend((forms, (-forms[0],)) if place in ("eq", "mod") else (forms,))
+            targets.setdefault(place, []).extend((forms, *_opposites(place, forms)))
     sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
     pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
-    for n, found in enumerate(_solutions(pairs, keys, {})):
-        bound = (v for form in found.values() for v in form.atoms() if v < 0)
-        if node.free.issuperset(bound) and normal(graph.substitute(body, found)) is node:
-            yield {v: found[v] for v in variables}
-        if n > MOST:
-            break
+    reads = [part for part in reachable(body, keys=keys) if part.op == "read" and part.args[0].op == "tensor"]
+    reads.sort(key=lambda part: len(targets.get(part.args[0], [])))
+    seen = {tensor: set(forms) for tensor, forms in targets.items()}
+
+    def reads_the_same(found: Assignment) -> bool:
+        """Whether each read of the body is one of the node: most assignments fail at the first."""
+        for part in reads:
+            forms = tuple([compare.form(form.substitute(found)) for form in part.data])
+            if forms not in seen.get(part.args[0], ()):
+                return False
+        return True
+
+    for first in islice(_solutions(pairs, keys, {}), MOST):
+        for found in compare.moves(first):
+            bound = (v for form in found.values() for v in form.atoms() if v < 0)
+            if node.free.issuperset(bound) and reads_the_same(found) and normal(graph.substitute(body, found)) is node:
+                yield {v: found[v] for v in variables}
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:
@@ -81,8 +109,21 @@ def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
     for place, forms in _own_forms(part):
         yield place, forms
         for compound in compounds_in(forms):
-            kind = compound.tensor if isinstance(compound, DataEntry) else ""
-            yield (type(compound).__name__, kind), compound.forms()
+            if isinstance(compound, (Quotient, SymbolicQuotient)):
+                yield "quotient", (compound.form, Affine.of(compound.divisor))
+            else:
+                kind = compound.tensor if isinstance(compound, DataEntry) else ""
+                yield (type(compound).__name__, kind), compound.forms()
+
+
+def _opposites(place: Any, forms: Forms) -> Iterator[Forms]:
+    """The forms of equal compounds or rows in the opposite direction: ``floor(-p/n)`` is ``-1 - floor((p - 1)/n)``."""
+    if place in ("eq", "mod"):
+        yield (-forms[0],)
+    elif place == "quotient":
+        form, divisor = forms
+        yield -1 - form, divisor
+        yield divisor - 1 - form, divisor
 
 
 def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
@@ -127,9 +168,12 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
             left = form.substitute({v: known[v] for v in form.atoms() if v in known})
             open_ = [v for v in left.atoms() if v in unknown and v not in known]
             if not open_:
-                if left != value:
+                if left != value and not (left.compounds() or value.compounds()):
                     return None
-            elif len(open_) == 1 and (c := left.coefficient(v := open_[0])) and v not in left.hidden():
+            elif len(open_) == 1 and (c := _solvable(left, open_[0])):
+                v = open_[0]
+                if v in left.hidden():
+                    left, value = _plain(left), _plain(value)
                 exact = _divided(value - left + Affine({v: c}), c)
                 if exact is None:
                     return None
@@ -139,6 +183,17 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
         if len(rest) == len(waiting):
             return known
         waiting = rest
+
+
+def _solvable(form: Affine, variable: int) -> int:
+    """The coefficient of a variable if an equation with the form may be solved for it, up to multiples of divisors."""
+    c = form.coefficient(variable)
+    return 0 if variable in form.hidden() and abs(c) != 1 else c
+
+
+def _plain(form: Affine) -> Affine:
+    """A form without its compounds, among them the multiples of divisors."""
+    return Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
 
 
 def _divided(form: Affine, divisor: int) -> Affine | None:

@@ -240,7 +240,7 @@ class Graph(Elementwise):
         return done[node]
 
     def _rename(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """As `rebuild`, where variables only change their names: nothing can become simpler."""
+        """As `rebuild`, where different forms stay different ones: nothing can become simpler."""
         match node.op:
             case "add" | "mul":
                 return self._node(node.op, None, args, args, (), node.shape)
@@ -299,13 +299,13 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Whether different variables stay different ones."""
+    """Whether different variables become different ones, or themselves, plus a constant: forms that differ still do."""
     targets = set()
     for form in mapping.values():
-        if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
+        if len(form.terms) != 1 or form.terms[0][1] != 1:
             return False
         targets.add(form.terms[0][0])
-    return len(targets) == len(mapping) and node.free.isdisjoint(targets)
+    return len(targets) == len(mapping) and (node.free - mapping.keys()).isdisjoint(targets)
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:

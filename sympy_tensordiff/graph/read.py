@@ -27,6 +27,7 @@ from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_r
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.real_values import way_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
@@ -214,6 +215,7 @@ class Reader(Conditions):
         raise UnsupportedError(
             f"the constant {expr} is not a finite real number; tensors are real"
             + (": for a value that is never the greatest or least take a large number" if expr.is_infinite else "")
+            + (f": {way_out(())}" if expr is sympy.I else "")
         )
 
     def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:

@@ -78,8 +78,9 @@ class _Native(Writer):
 
     def base(self, name: str) -> Any:
         """A tensor as a base, a symbol where it has no axes."""
-        shape = self.reader.tensors[name].shape
-        return sympy.IndexedBase(name, shape=shape, real=True) if shape else sympy.Symbol(name, real=True)
+        tensor = self.reader.tensors[name]
+        kind = {"integer": True} if tensor.dtype is int else {"real": True}
+        return sympy.IndexedBase(name, shape=tensor.shape, **kind) if tensor.shape else sympy.Symbol(name, **kind)
 
     def variable(self, variable: Any, scope: Scope) -> Any:
         if not isinstance(variable, DataEntry):

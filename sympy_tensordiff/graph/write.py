@@ -31,7 +31,7 @@ from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
-from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
+from sympy_tensordiff.symbolic.depth import BoundedDepth
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -95,16 +95,16 @@ class Writer(TensorWriter):
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
-                return applied(sympy.Mul, _without_minus(args))
+                return self.depth.applied(sympy.Mul, _without_minus(args))
             case "pow":
                 # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
                 if args[0] == 0 and not args[1].is_number:
                     return sympy.Pow(*args, evaluate=False)
-                return applied(sympy.Pow, args)
+                return self.depth.applied(sympy.Pow, args)
             case "call":
                 if isinstance(node.data, Partial):
                     return partial_derivative(node.data.function, node.data.orders, args)
-                return applied(node.data, args)
+                return self.depth.applied(node.data, args)
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
@@ -174,7 +174,7 @@ class Writer(TensorWriter):
             otherwise = yield self.visit(other.args[0], scope)
             pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
-        return applied(sympy.Add, terms)
+        return self.depth.applied(sympy.Add, terms)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""

@@ -154,7 +154,8 @@ def normalise(row: Row) -> Row | bool:
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
     ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
-    condition that allows one remainder only becomes a congruence.
+    condition that allows one remainder only becomes a congruence. A row that only defines a compound, as the declared
+    range of data does, is True.
 
     >>> i = Affine.variable("i")
     >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
@@ -177,6 +178,8 @@ def normalise(row: Row) -> Row | bool:
         for v, c in reversed(form.terms):
             if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
                 return normalise(Row("ge", _without_quotient(form, v, c)))
+        if any(isinstance(v, Compound) and row in v.definition() for v, _ in form.terms):
+            return True
         one = _of_one_remainder("ge", form)
         return row if one is None else one
     if form.constant % content:

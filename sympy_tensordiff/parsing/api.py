@@ -11,8 +11,10 @@ from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.symbolic.calls import explained
 
 
+@explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
     """An expression out of a text: in the language of the thesis, in index notation, or a matrix formula.
 
@@ -99,6 +101,8 @@ LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_mat
 def language_of(text: str) -> str:
     """The language that a text is written in, or is meant to be."""
     code = re.sub(r"#.*", "", text)
+    if _HEADING.match(code):
+        return "matrix"
     depth = 0
     for mark in re.finditer(r"[()]|(?<![<>=!])=(?!=)", code):
         depth += {"(": 1, ")": -1}.get(mark[0], 0)
@@ -109,5 +113,9 @@ def language_of(text: str) -> str:
     return "matrix"
 
 
+# f(x) = … and, where nothing is declared, f = …, which index notation has with a declaration only.
+_HEADING = re.compile(
+    r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"
+)
 # Matrix formulas declare shapes in brackets, or nothing behind the name: a number there is an order.
 _THESIS = re.compile(r"\bexpression\b|^\s*declare\s*(\w+\s*)?$|^\s*declare\s+\w+\s+[\d.]+\s*($|\w)")

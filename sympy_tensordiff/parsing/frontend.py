@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -75,7 +75,7 @@ class Tree:
     @property
     def body(self) -> Tree:
         """What stands between the declarations and what is differentiated by."""
-        return next(part for part in self.parts[::-1] if part.kind not in ("declaration", "argument"))
+        return next(part for part in self.parts[::-1] if part.kind not in ("declaration", "heading", "argument"))
 
     def of_kind(self, kind: str) -> list[Tree]:
         """The parts of a kind."""
@@ -165,8 +165,12 @@ class _Grower(lark.Transformer[Token, Tree]):
         named = next((token for token in tokens if token.type in NAMING), next(iter(tokens), None))
         is_entry = isinstance(children[0], Tree) and (named is None or named.type == "LEFT_BRACKET")
         place = children[0].place if named is None or is_entry else _start(named)  # points at what is read
-        depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration"))
+        depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration", "heading"))
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
+
+    def norm(self, children: list[Any]) -> Any:
+        """``||x||`` is ``norm2(x)``."""
+        return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:
         left, inside, *others = children
@@ -242,6 +246,8 @@ TERMINALS = {
     "RIGHT_BRACKET": "`]`",
     "COMMA": "`,`",
     "SIGN": "an operator",
+    "BARS": "`||`",
+    "BAR": "`|`",
     "LETTERS": "the letters of the product, as in `*(ij,j->i)`",
 }
 

@@ -17,7 +17,7 @@ from sympy import Add, Mul, Pow, Rational, S
 from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, cut
 from sympy_tensordiff.symbolic import operators
-from sympy_tensordiff.symbolic.depth import BoundedDepth, applied
+from sympy_tensordiff.symbolic.depth import BoundedDepth
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import as_entry
@@ -194,20 +194,20 @@ class Values:
         """The sum."""
         if any(map(shape_of, terms)):
             return operators.add(*terms)
-        return self.bounded(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
+        return self.bounded(self.numbers.joined(lambda some: self.depth.applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
         """The product entry by entry."""
         if any(map(shape_of, factors)):
             return operators.multiply(*factors)
-        return self.bounded(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
+        return self.bounded(self.numbers.joined(lambda some: self.depth.applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
         """``base**exponent`` entry by entry."""
         if shape_of(base) or shape_of(exponent):
             return operators.power(base, exponent)
         self.numbers.check_power(base, exponent)
-        return self.bounded(applied(Pow, (base, exponent)))
+        return self.bounded(self.depth.applied(Pow, (base, exponent)))
 
     def negated(self, value: Any) -> Any:
         """``-value``."""
@@ -218,4 +218,6 @@ class Values:
         if name == "exp":
             self.numbers.check_exponential(value)
         is_deep = self.depth.levels.get(value, 0) >= EVALUATED
-        return self.bounded(applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))
+        return self.bounded(
+            self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)
+        )

@@ -15,6 +15,7 @@ from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.text_terms import piece_text
 from sympy_tensordiff.parsing.text_writer import Writer
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
@@ -22,6 +23,7 @@ from sympy_tensordiff.symbolic.rewriting import for_readers
 from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 
 
+@explained
 def to_text(expr: Any, language: str = "thesis") -> str:
     """An expression as a text that `parse` reads.
 

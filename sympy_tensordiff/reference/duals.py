@@ -245,7 +245,9 @@ def extremum(arguments: Sequence[Number], literal: Sequence[bool], direction: in
     for n in tied:
         if literal[n]:
             return arguments[n]
+    if not any(isinstance(arguments[n], Dual) for n in tied):
+        return best
     total: Number = 0
-    for n in tied:
-        total = add(total, arguments[n])
-    return multiply(total, Fraction(1, len(tied)))
+    for n in tied:  # the mean of the differences, not of the values: a rounded mean would be none of them
+        total = add(total, add(arguments[n], multiply(best, -1)))
+    return add(best, multiply(total, Fraction(1, len(tied))))

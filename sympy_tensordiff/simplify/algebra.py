@@ -1,7 +1,7 @@
 """The last simplification of results over whole tensors: what a reader would write.
 
-Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`) is dropped. The
-result is the same after another time, and for operands and terms in another order.
+Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`), or costs more
+(`graph.cost`), is dropped. The result is the same after another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
@@ -38,7 +38,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.gathering import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -48,6 +50,13 @@ from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
 """One that changes nothing is the last."""
+
+SLACK = 2.0
+"""A form for readers may take so many times the operations of the first one at nominal sizes, never more in growth.
+
+``s*(diag(p) - outer(p, p))`` takes 1.5 times those of ``s*diag(p) - s*outer(p, p)``, in loops that wait for memory;
+``exp(x - lse(x))`` takes 1.7 times those of ``exp(x)/sum(exp(x))``.
+"""
 
 Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 """A pass over roots, of which all nodes are given, too."""
@@ -62,7 +71,7 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         before = work.roots
         work.unless_heavier(recognise, *(partial(recognise, rules=rules) for rules in SINGLE))
         work.unless_heavier(_flattened)
-        work.unless_heavier(factored)
+        work.unless_heavier(partial(factored, model=work.model, given=work.given))
         if work.roots == before:
             break
     return work.roots
@@ -76,6 +85,10 @@ class _Simplification:
         self.roots = list(roots)
         self.nodes = reachable(*roots)
         self.limit = size(self.nodes)
+        self.model = CostModel(graph, Hints().for_graph(roots, self.nodes))
+        self.cost = self.model.of(roots)
+        self.most = SLACK * self.model.value(self.cost.operations)
+        self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
         """The roots after a step, or after those of its parts that are light enough."""
@@ -84,8 +97,12 @@ class _Simplification:
             return
         nodes = reachable(*changed)
         if size(nodes) <= self.limit:
-            self.roots, self.nodes = changed, nodes
-            return
+            cost = self.model.of(changed)
+            if self.model.is_no_worse(
+                cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
+            ):
+                self.roots, self.nodes, self.cost = changed, nodes, cost
+                return
         for part in parts:
             self.unless_heavier(part)
 
@@ -222,7 +239,7 @@ def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
         factors = [graph.split_view(arg) for arg in inner.args]
         if term is inner:
             chosen.append(inner)
-        elif term.data.inputs[0] == term.data.output:
+        elif term.data.scales:
             lighter = term.data.coefficient == -1 and 2 * sum(factor == -1 for factor, _ in factors) + 1 >= len(factors)
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)

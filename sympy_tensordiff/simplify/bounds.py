@@ -18,11 +18,11 @@ from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
-from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
+from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
-from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data, without_tied_data
+from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.implication import implied, is_empty, unimplied, without_redundant
 from sympy_tensordiff.integer.nests import Bounds
@@ -42,7 +42,7 @@ from sympy_tensordiff.integer.values import (
 )
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import CASES_LIMIT, guarded, summation, systems_by_remainders
-from sympy_tensordiff.simplify.guards import Joining, pair_opposites, pivot, with_equations
+from sympy_tensordiff.simplify.guards import Joining, in_fewest_indices, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 
 
@@ -56,14 +56,23 @@ def tighten(
     the nodes share is visited once.
     """
     nodes = tuple(nodes)
-    work = _Tighten(graph, sizes, written, flat=any(node.whole for node in nodes))
+    fixed = sizes.union(*(node.free for node in nodes))
+    work = _Tighten(graph, sizes, fixed, written, flat=any(node.whole for node in nodes))
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
 class _Tighten:
-    def __init__(self, graph: Graph, sizes: frozenset[int], written: frozenset[Node] | None, flat: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        sizes: frozenset[int],
+        fixed: frozenset[int],
+        written: frozenset[Node] | None,
+        flat: bool,
+    ) -> None:
         self.graph = graph
         self.sizes = sizes
+        self.fixed = fixed
         self.written = written
         self.choices = Choices(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
@@ -157,7 +166,7 @@ class _Tighten:
             row, mapping = found
             equations += (row,)
             rest = [r.substitute(mapping) for r in rows if r is not row]
-            body = self.graph.substitute(body, mapping)
+            body = self.under(row, body, mapping)
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
@@ -166,10 +175,9 @@ class _Tighten:
             congruences = rows
             rows = to_residues(exact_rows(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
+        for row in rows:
+            body = self.under(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
         rows = equations + rows
-        if any(row.kind == "eq" and data_terms(row.form) for row in rows):
-            tied = rows
-            body = self.graph.map_forms(body, lambda form: without_tied_data(form, tied))
         told = yield self.visit(body, facts + rows)
         if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
             left = unimplied(told.data, facts + rows)
@@ -185,6 +193,12 @@ class _Tighten:
         new = self.graph.guard(needed, told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
+
+    def under(self, row: Row, body: Node, solution: Substitution) -> Node:
+        """What an equation guards, written with its solution."""
+        if not data_terms(row.form):
+            return self.graph.substitute(body, solution)
+        return in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """The rows without those that only say that the range of a sum is not empty: an empty sum is 0 already.

@@ -16,9 +16,11 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.polynomials import Growth
 from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
@@ -110,8 +112,8 @@ class Candidate(NamedTuple):
     others: frozenset[Role]
 
 
-def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """``roots`` with common operands of the terms of their sums in front, where that is no heavier.
+def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
+    """``roots`` with common operands of the terms of their sums in front, where that is no heavier and costs no more.
 
     Parameters
     ----------
@@ -119,12 +121,15 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list
     roots : sequence of Node
     nodes : sequence of Node
         All that are reachable, arguments first.
+    model : CostModel
+    given : growth
+        That of the arrays which a form may store in any case.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
-        return _Sum(graph, node, uses, keys).factored() if node.op == "add" and _may_share(node) else node
+        return _Sum(graph, node, uses, keys, model, given).factored() if node.op == "add" and _may_share(node) else node
 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
@@ -144,11 +149,13 @@ def _may_share(node: Node) -> bool:
 
 
 class _Sum:
-    def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys) -> None:
+    def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys, model: CostModel, given: Growth) -> None:
         self.graph = graph
         self.node = node
         self.uses = uses
         self.keys = keys
+        self.model = model
+        self.given = given
         self.args = [arg for arg in node.args if arg.shape == node.shape]
         self.terms = [_term(graph, arg) for arg in self.args]
         self.places: dict[Candidate, dict[int, int]] = {}
@@ -161,6 +168,7 @@ class _Sum:
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_scalars()
+        self._merge_diagonals()
         shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
         if not shared:
             return self.node
@@ -182,6 +190,18 @@ class _Sum:
             if candidate.others:
                 for n, m in alone.get(candidate[:3], {}).items():
                     places.setdefault(n, m)
+
+    def _merge_diagonals(self) -> None:
+        """Merge ``u[i]*B[i, j]`` with ``Sum_k M[i, k]*B[k, j]``: the first is the product of ``diag(u)`` and ``B``."""
+        for candidate in list(self.places):
+            sums = [role for role in candidate.roles if role[0] == "sum"]
+            if len(sums) != 1 or sums[0] not in candidate.others:
+                continue
+            for axis in candidate.others - {sums[0]} - set(candidate.roles):
+                roles = tuple(axis if role == sums[0] else role for role in candidate.roles)
+                found = self.places.get(candidate._replace(roles=roles, others=candidate.others - {sums[0]}), {})
+                for n, m in found.items():
+                    self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: Candidate, where: dict[int, int]) -> Node | None:
         """The factor times the sum of what is left of the terms; None where that is no better."""
@@ -210,7 +230,8 @@ class _Sum:
         if not labels:
             return build(self.graph, term._replace(parts=parts))
         role = {role: label for label, role in _roles(term, place).items()}
-        others = [role[own] for own in sorted(candidate.others)]
+        embedded = {own: role[real] for own, real in zip(candidate.roles, _own_roles(term, place), strict=True)}
+        others = [role[own] if own in role else embedded[own] for own in sorted(candidate.others)]
         is_scalar = not any(label in others for _, own in parts for label in own)
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
@@ -222,9 +243,16 @@ class _Sum:
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._used_only_by(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
-        added = [node for node in _above(product, leaves) if node in freed or not self.uses[node]]
+        top = operand_of_view(product)  # what reads a view reads its operand
+        added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
         heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
-        return heavier <= 0 if scalar else heavier < 0
+        return heavier <= 0 if scalar else heavier < 0 and self._costs_no_more(product, old, leaves)
+
+    def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
+        """Whether the product costs no more than the sum of the terms that it stands for."""
+        known = leaves.difference(old)
+        before = self.model.of([self.graph.add(old)], known)
+        return self.model.is_no_worse(self.model.of([product], known), before, self.given)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """The nodes that only these terms use."""
@@ -290,6 +318,12 @@ def _roles(term: Product, place: int) -> dict[Label, Role]:
     for label in term.parts[place][1]:
         roles.setdefault(label, ("sum", len(roles)))
     return roles
+
+
+def _own_roles(term: Product, place: int) -> list[Role]:
+    """The roles of the axes of an operand."""
+    roles = _roles(term, place)
+    return [roles[label] for label in term.parts[place][1]]
 
 
 def _base(node: Node) -> Node:

@@ -11,13 +11,15 @@ the other guard, with the equation put in, is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
+from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import data_terms
+from sympy_tensordiff.integer.data import data_terms, without_tied_data
 from sympy_tensordiff.integer.implication import implied, is_empty, without_redundant
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
@@ -53,6 +55,97 @@ def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variabl
             if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
                 return row, {v: value}
     return None
+
+
+def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]) -> Node:
+    """Return ``body``, each part of which an equation with data writes in as few indices as it can.
+
+    Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
+    is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
+
+    Parameters
+    ----------
+    graph : Graph
+    body : Node
+        Evaluated only where ``row`` holds.
+    row : Row
+        An equation with data.
+    solution : mapping
+        The equation solved for the data, or empty where a multiple of the data is known.
+    fixed : set of int
+        The variables that are sizes or free in the whole expression: a part is as cheap with them as without.
+    """
+    ways: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
+    data = frozenset[Variable](data_terms(row.form))
+    if not all(v in fixed for entry in data if isinstance(entry, Compound) for v in entry.atoms()):
+        ways.reverse()  # of two forms in equally many indices the one without the data
+    inside = row.form.hidden()
+    for v, c in row.form.terms:
+        value = Affine({v: 1}) - row.form * c
+        if abs(c) != 1 or v in solution or v in definitions(value.compounds()):
+            continue
+        if v in data or (isinstance(v, int) and v not in fixed and v not in inside):
+            ways.append(partial(_with_value, graph, v, value))
+    return graph.mul(_in_fewest_indices(graph, graph.factors(body), ways, row.form.atoms(), fixed))
+
+
+def _in_fewest_indices(
+    graph: Graph,
+    factors: Sequence[Node],
+    ways: Sequence[Callable[[Node], Node]],
+    changing: frozenset[Variable],
+    fixed: Container[int],
+) -> list[Node]:
+    """Return the form of each factor with the fewest indices: of several such the one whose arguments have the fewest.
+
+    What a binder, a guard or a read holds is written in one way.
+    """
+
+    def number_of_indices(node: Node) -> int:
+        return sum(v not in fixed for v in node.free)
+
+    forms: dict[Node, list[Node]] = {}
+    best: dict[Node, Node] = {}
+    found = {part for factor in factors for part in breadth_first(factor, _arguments)}
+    for part in sorted(found, key=lambda part: part.id):
+        own = _arguments(part)
+        if changing.isdisjoint(part.free):
+            forms[part] = [part]
+        elif own:
+            forms[part] = [graph.with_args(part, [_nth(forms[arg], n) for arg in own]) for n in range(len(ways))]
+            forms[part].insert(0, graph.with_args(part, [best[arg] for arg in own]))
+        else:
+            forms[part] = [way(part) for way in ways]
+        best[part] = min(forms[part], key=number_of_indices)
+        forms[part] = forms[part][-len(ways) :]
+    return [best[factor] for factor in factors]
+
+
+def _nth(forms: Sequence[Node], n: int) -> Node:
+    """A form of a part; of one that the equation does not change the only one."""
+    return forms[n] if len(forms) > 1 else forms[0]
+
+
+def _arguments(part: Node) -> Sequence[Node]:
+    """The arguments that are written in a way of their own."""
+    return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
+
+
+def _without_data(graph: Graph, row: Row, solution: Substitution, part: Node) -> Node:
+    """A part in which an equation has put its other terms for the data."""
+    part = graph.substitute(part, solution) if solution else part
+    return graph.map_forms(part, lambda form: without_tied_data(form, (row,)))
+
+
+def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
+    """A part with the value of an index or of data; the part itself where a range or a condition depends on it."""
+    keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
+    if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(part, keys=keys)):
+        return part
+    return graph.substitute(part, {v: value})
+
+
+_CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest(term: tuple[Variable, int]) -> int:

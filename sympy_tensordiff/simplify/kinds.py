@@ -12,6 +12,7 @@ from sympy.codegen.cfunctions import Cbrt, hypot
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 
 POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
 """Functions that are greater than 0 for all real numbers."""
@@ -125,7 +126,9 @@ def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
         return Kind(
             min([0, *(kind.sign for kind in kinds)]) if coefficient >= 0 else -1, all(kind.flat for kind in kinds)
         )
-    times = Counter(zip(node.args, inputs, strict=True))
+    # An axis with one entry is one place under whatever label: a' a of one column is a square.
+    places = [tuple([-1 if extents[label] == Affine.of(1) else label for label in labels]) for labels in inputs]
+    times = Counter(zip(node.args, places, strict=True))
     own = dict(zip(node.args, kinds, strict=True))
     found = _together([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
     if len(output) == len(extents):

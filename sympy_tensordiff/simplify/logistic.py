@@ -177,7 +177,7 @@ class _Logistic:
         if not _is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
-        if rest is not other or c % own != 0:
+        if rest is not other or not own or c % own != 0:
             return 0
         return int(c // own)
 
@@ -201,7 +201,7 @@ class _Readable(_Logistic):
                 cofactors.setdefault(found[0], {})[term] = found[1]
         for base in sorted(cofactors, key=self.subtracted):
             opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))
-            if opposite in cofactors:
+            if opposite in cofactors and opposite is not base:  # 0 is its own opposite
                 first, second = cofactors[base], cofactors[opposite]
                 constant = self.expanded(second.values())
                 difference = self.expanded([*first.values(), graph.neg(constant)])

@@ -93,8 +93,12 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    merge = partial(merged_sums, sizes=sizes)
-    nodes = _run(((with_signs, SIGNS), (merge, frozenset({"add"})), (with_signs, SIGNS)), graph, nodes)
+    nodes = _run(((with_signs, SIGNS),), graph, nodes)
+    if "add" in graph.kinds:
+        merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
+        if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
+            merged = merged_sums(graph, nodes, sizes)
+        nodes = _run(((with_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(graph, nodes, written)

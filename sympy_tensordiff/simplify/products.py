@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import NamedTuple, TypeAlias
 
 import sympy
@@ -14,7 +15,7 @@ import sympy
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
 
@@ -102,13 +103,12 @@ def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
         axes = summed_axes(base) if power < 0 else None
         if axes is None:
             continue
-        exponential = base.args[0]
         for m, (_, other, count) in _powers(graph, parts):
-            labels = parts[m][1]
-            rest = tuple(label for axis, label in enumerate(labels) if axis not in axes)
-            if other is exponential and count > 0 and rest == tuple(parts[n][1]):
+            labels, rest = parts[m][1], parts[n][1]
+            own = _axes_in(graph, base.args[0], axes, rest, other, labels) if count > 0 else None
+            if own is not None:
                 times = min(count, -power)
-                softmax = softmax_of(graph, other.args[0], axes)
+                softmax = softmax_of(graph, other.args[0], own)
                 new = [
                     (_power(graph, softmax, times), labels),
                     (_power(graph, other, count - times), labels),
@@ -116,6 +116,49 @@ def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
                 ]
                 return [*_without(parts, n, m), *((node, own) for node, own in new if node is not graph.one)]
     return None
+
+
+def _axes_in(
+    graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
+) -> tuple[int, ...] | None:
+    """Return the axes of ``other``, under ``labels``, over which a sum of ``exponential`` runs; None where they differ.
+
+    The sum runs over some ``axes`` and stands under the labels ``rest``. What both are may have its axes in two orders,
+    ``A + V`` and ``A.T + V[:, None]``.
+    """
+    summed = [label for label in labels if label not in rest]
+    if other.op != "call" or other.data is not sympy.exp or len(set(labels)) != len(labels):
+        return None
+    if len(summed) != len(axes) or len(labels) != len(exponential.shape) or not set(rest) <= set(labels):
+        return None
+    kept, over = [axis for axis in range(len(labels)) if axis not in axes], tuple(axes)
+    for order in permutations(summed) if len(summed) <= _MOST_ORDERED else ():
+        under = dict(zip((*kept, *over), (*rest, *order), strict=True))
+        if _in_order(graph, exponential, [under[axis] for axis in range(len(labels))], labels) is other:
+            return tuple(axis for axis, label in enumerate(labels) if label in summed)
+    return None
+
+
+_MOST_ORDERED = 3
+"""Of more summed axes not all orders are tried."""
+
+
+def _in_order(graph: Graph, node: Node, labels: Labels, output: Labels) -> Node:
+    """A tensor with its axes in another order, which is that of the operands of an element-wise function."""
+    if tuple(labels) == tuple(output):
+        return node
+    done: dict[Node, Node] = {}
+    for part in sorted(breadth_first(node, _entrywise_args), key=lambda part: part.id):
+        args = [done[arg] for arg in _entrywise_args(part)]
+        if args:
+            done[part] = graph.rebuild(part, args)
+        else:
+            done[part] = graph.ein(1, [(part, labels)], output) if part.shape else part
+    return done[node]
+
+
+def _entrywise_args(node: Node) -> Sequence[Node]:
+    return node.args if node.shape and node.op in ("add", "pow", "call") else ()
 
 
 def summed_axes(node: Node) -> tuple[int, ...] | None:

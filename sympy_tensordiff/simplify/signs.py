@@ -118,7 +118,7 @@ class _Signs:
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = self.sign(terms) * (_content([number for number, _ in terms]) if self.numbers else 1)
+        number = self.sign(terms) * (content_of([number for number, _ in terms]) if self.numbers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
@@ -185,7 +185,7 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
-def _content(numbers: Sequence[Number]) -> int | Fraction:
+def content_of(numbers: Sequence[Number]) -> int | Fraction:
     """The greatest common divisor of rational numbers; 1 where one is not rational."""
     if any(isinstance(number, float) for number in numbers):
         return 1

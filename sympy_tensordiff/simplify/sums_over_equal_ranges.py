@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.rows import renaming
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, common_outside
+from sympy_tensordiff.simplify.signs import content_of
 
 LEVELS = 4
 """What is left of merged sums is merged in turn, so many times."""
@@ -38,7 +41,9 @@ class Term(NamedTuple):
     factors: tuple[Node, ...]
 
 
-def merged_sums(graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset()) -> list[Node]:
+def merged_sums(
+    graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
+) -> list[Node]:
     """The ``nodes`` with the sums of each addition merged; those of whole tensors as they are.
 
     Parameters
@@ -47,12 +52,15 @@ def merged_sums(graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = fro
     nodes : sequence of Node
     sizes : frozenset of int
         The variables that are never bound: sums may differ in those that they know.
+    selected : bool
+        Whether equations with data are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``: ``f[t]`` is read outside
+        of them then.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
-            new = _shortened(graph, _merged(graph, new, LEVELS, sizes))
+            new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
         elif new.op == "select":
@@ -67,7 +75,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
 
-def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int]) -> Node:
+def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
     """An addition with those of its sums merged that run over the same range beside the same factors."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -84,7 +92,7 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int]) ->
         return addition
     for group in groups.values():
         outside = [*group[0].outside]
-        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels, sizes)]
+        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels, sizes, selected)]
     return graph.add(rest)
 
 
@@ -146,7 +154,7 @@ def _lowered(node: Node, count: int) -> tuple[Row, ...]:
     return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
 
 
-def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int]) -> list[Node]:
+def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool) -> list[Node]:
     """The sums of a group, those that share factors as one."""
     variables, rows, _ = graph.open(group[0].node)
     terms = []
@@ -154,25 +162,40 @@ def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozens
         own, _, body = graph.open(node)
         body = graph.substitute(body, renaming(own, variables))
         factor, body = graph.split_coefficient(body)
-        terms.append(Term(number * factor, graph.factors(body)))
+        terms.append(
+            _with_equations(graph, number * factor, body) if selected else Term(number * factor, graph.factors(body))
+        )
     parts = []
-    for term in _factored(graph, terms, levels, sizes):
+    for term in _factored(graph, terms, levels, sizes, selected):
         parts.append(graph.scale(term.number, graph.sum(variables, rows, graph.mul(term.factors))))
     return parts
 
 
-def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int]) -> list[Term]:
+def _with_equations(graph: Graph, number: Number, body: Node) -> Term:
+    """A term of a summand, in which equations with data that guard the others are a factor."""
+    if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
+        return Term(number, graph.factors(body))
+    factor, inner = graph.split_coefficient(body.args[0])
+    return Term(number * factor, (graph.guard(body.data, graph.one), *graph.factors(inner)))
+
+
+def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int], selected: bool) -> list[Term]:
     """The terms with common factors taken out, the factor of most terms first."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
         common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
+        content = content_of([term.number for term in best]) if selected else 1  # none is found of what is guarded
         inner = graph.add([
-            graph.scale(term.number, graph.mul([factor for factor in term.factors if factor not in common]))
+            graph.scale(
+                term.number * Fraction(1, content),
+                graph.mul([factor for factor in term.factors if factor not in common]),
+            )
             for term in best
         ])  # fmt: skip
         if inner.op == "add" and levels:
-            inner = _merged(graph, inner, levels - 1, sizes)
+            inner = _merged(graph, inner, levels - 1, sizes, selected)
         number, inner = graph.split_coefficient(common_outside(graph, inner))
+        number = number * content
         place = waiting.index(best[0])
         waiting = [term for term in waiting if all(term is not other for other in best)]
         if number:

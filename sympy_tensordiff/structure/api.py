@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import noticed
-from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
+from sympy_tensordiff.structure.calls import Call, CallReader
+from sympy_tensordiff.structure.chain_rule import hessian_terms, jacobian_terms
+from sympy_tensordiff.structure.pattern import Group, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
-from sympy_tensordiff.structure.values import Assembler, GroupKernel, directions_of
+from sympy_tensordiff.structure.terms import Term
+from sympy_tensordiff.structure.values import Entries, ValueKernel, directions_of
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
 
-Call = tuple[tuple[Any, ...], dict[Any, Any]]
+
+BACKENDS = ("numba", "numpy")
 
 
 class StructuredDerivative:
@@ -44,23 +48,30 @@ class StructuredDerivative:
     """
 
     def __init__(
-        self, args: Any, functions: Sequence[Any], wrt: Any, terms: tuple[Term, ...], symmetric: bool, **options: Any
+        self,
+        args: Any,
+        functions: Sequence[Any],
+        wrt: Any,
+        terms: tuple[Term, ...],
+        symmetric: bool,
+        backend: str = "numba",
+        **options: Any,
     ) -> None:
         self.args = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
         self.terms = terms
         self.is_symmetric = symmetric
         self._functions = tuple(functions)
         self._variables = independent_variables(wrt)
-        self._options = {"parallel": False, **options}
+        if backend not in BACKENDS:
+            raise ArgumentError(
+                f"backend={backend!r}: structured derivatives are computed with 'numba' or 'numpy'; their text for "
+                "another backend is what .generate_code(backend) returns"
+            )
+        self._options = {"parallel": False if backend == "numba" else None, "backend": backend, **options}
         self._groups = grouped(terms)
-        self._assembler = Assembler()
         self._kernels: dict[Any, Any] = {}
-        self._patterns: dict[Any, Pattern] = {}
-        outputs = self._functions if len(self._functions) > 1 else self._functions[0]
-        self._checker = ArgumentChecker(lambdify(self.args, outputs, "numba", **self._options).program)
-        self._sizes = size_checker(self.args, self._functions)
-        read = set().union(*(expr.atoms(TensorSymbol) for expr in self._index_parts()))
-        self._data = [a for a in self.args if a in read and a.dtype is int]
+        self._entries: dict[Any, Entries] = {}
+        self._calls = CallReader(self.args, self._functions, self._index_parts())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.terms)} terms)"
@@ -73,12 +84,12 @@ class StructuredDerivative:
         ArgumentError, ArgumentTypeError
             If an array does not fit; the message names it.
         """
-        arrays, known = self._prepared(arrays)
+        call = self._calls.read(arrays)
         if self.dense_groups:  # products are computed later, when the caller may have changed the arrays
-            arrays = tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in arrays)
+            call = call._replace(values=tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in call.values))
         from sympy_tensordiff.structure.operator import StructuredOperator  # SciPy takes long to import
 
-        return StructuredOperator(self, arrays, known)
+        return StructuredOperator(self, call)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows and columns of all entries that are not 0 for structural reasons, in the order of `values`.
@@ -95,14 +106,51 @@ class StructuredDerivative:
         rows, columns : ndarray of int
             Sorted by row, then by column, each pair once.
         """
-        _, known = self._prepared(arrays)
-        pattern = self.pattern(known, lower=lower)
+        pattern = self.entries(self._calls.read(arrays), lower=lower).pattern
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
         """The values in the order of `structure`, into ``out`` where it is given."""
-        arrays, known = self._prepared(arrays)
-        return self.evaluated(self.pattern(known, lower=lower), arrays, out)
+        call = self._calls.read(arrays)
+        return self.evaluated(self.entries(call, lower=lower), call, out)
+
+    @property
+    def source(self) -> str:
+        """The text of the module that computes `values`; empty where there are no terms."""
+        return self.kernel(self._groups).function.source if self._groups else ""
+
+    @property
+    def plan(self) -> str:
+        """Where each result of the kernel is added, and the kernel's plan; empty where there are no terms."""
+        if not self._groups:
+            return ""
+        kernel = self.kernel(self._groups)
+        return "\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan])
+
+    def generate_code(self, backend: str = "c", **options: Any) -> str:
+        """The text of a function of the values of all terms, for use without this package.
+
+        Parameters
+        ----------
+        backend : str
+        **options
+            As for `generate_code`.
+
+        Returns
+        -------
+        str
+            Of a function of the arguments, and of the coordinates ``at_…`` of the points of terms with conditions. The
+            rows and columns of its results are those that `plan` has under ``terms``.
+
+        Raises
+        ------
+        UnsupportedError
+            If there are no terms.
+        """
+        if not self._groups:
+            raise UnsupportedError("there is no text: the derivative has no terms, all of its entries are 0")
+        kernel = self.kernel(self._groups)
+        return generate_code(kernel.arguments, kernel.results_of_terms, backend, **options)
 
     def spy(self, *arrays: Any, ax: Any = None, **options: Any) -> Any:
         """Plot the pattern at the sizes of ``arrays`` with matplotlib, into ``ax`` or a new figure; returns the axes.
@@ -112,8 +160,7 @@ class StructuredDerivative:
         import matplotlib.pyplot as plt
         import scipy.sparse
 
-        _, known = self._prepared(arrays)
-        pattern = self.pattern(known)
+        pattern = self.entries(self._calls.read(arrays)).pattern
         ones = np.ones(len(pattern.columns))
         axes = plt.figure().add_subplot() if ax is None else ax
         axes.spy(scipy.sparse.csr_array((ones, pattern.columns, pattern.indptr), pattern.shape), **options)
@@ -121,39 +168,38 @@ class StructuredDerivative:
 
     # ------------------------------------------------------------------------ for the operator
 
-    def pattern(self, known: dict[Any, Any], *, lower: bool = False, dense: bool = True) -> Pattern:
-        """The pattern at these sizes and data; without the terms that fill blocks where ``dense`` is false."""
-        sizes = tuple(sorted((str(k), v) for k, v in known.items() if not isinstance(v, np.ndarray)))
-        data = tuple(hashlib.blake2b(known[a].tobytes(), digest_size=16).digest() for a in self._data)
-        dense = dense or not any(group.dense for group in self._groups)
-        key = (sizes, data, lower, dense)
-        if key not in self._patterns:
-            if len(self._patterns) >= 8:
-                self._patterns.pop(next(iter(self._patterns)))
+    def entries(self, call: Call, *, lower: bool = False, dense: bool = True) -> Entries:
+        """The entries at the sizes and data of a call; without the terms that fill blocks where ``dense`` is false."""
+        dense = dense or not self.dense_groups
+        key = (call.key, lower, dense)
+        found = self._entries.get(key)
+        if found is None:
+            if len(self._entries) >= 8:
+                self._entries.pop(next(iter(self._entries)))
             groups = self._groups if dense else [g for g in self._groups if not g.dense]
             with noticed("finding the entries that are not 0 at these sizes"):
-                self._patterns[key] = find_pattern(groups, self.shapes(known), known, lower=lower)
-        return self._patterns[key]
+                pattern = find_pattern(groups, self.shapes(call.known), call.known, lower=lower)
+            found = self._entries[key] = Entries(pattern, groups, self.kernel)
+        return found
 
-    def evaluated(self, pattern: Pattern, arrays: Sequence[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The values of a pattern."""
-        dense = len(pattern.points) == len(self._groups)
-        kernels = [self.kernel(group) for group in self._groups if dense or not group.dense]
+    def evaluated(self, entries: Entries, call: Call, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The values of entries."""
+        shape = entries.pattern.columns.shape
         if out is None:
-            out = np.empty(len(pattern.columns), _dtype(arrays))
-        elif (out.shape, out.dtype) != (pattern.columns.shape, _dtype(arrays)):
-            given, needed = f"{out.shape} and {out.dtype}", f"{pattern.columns.shape} and {_dtype(arrays)}"
+            out = np.empty(shape, call.dtype)
+        elif (out.shape, out.dtype) != (shape, call.dtype):
+            given, needed = f"{out.shape} and {out.dtype}", f"{shape} and {call.dtype}"
             raise ArgumentError(f"out has the shape and type {given}, the values have {needed}")
-        return self._assembler.assemble(kernels, pattern, arrays, out)
+        return entries(call.values, out)
 
-    def kernel(self, group: Group) -> GroupKernel:
-        """The kernel of a group, compiled once."""
-        if group not in self._kernels:
-            self._kernels[group] = GroupKernel(self.args, group, self._options)
-        kernel: GroupKernel = self._kernels[group]
+    def kernel(self, groups: tuple[Group, ...]) -> ValueKernel:
+        """The kernel of groups, compiled once."""
+        if groups not in self._kernels:
+            self._kernels[groups] = ValueKernel(self.args, groups, self._options)
+        kernel: ValueKernel = self._kernels[groups]
         return kernel
 
-    @property
+    @cached_property
     def dense_groups(self) -> list[Group]:
         """The groups whose terms fill blocks."""
         return [group for group in self._groups if group.dense]
@@ -186,7 +232,7 @@ class StructuredDerivative:
             results = tuple(sum(column[1:], column[0]) for column in zip(*parts, strict=True))
         else:
             results = tuple(jvp(f, self._variables, directions) for f in self._functions)
-        return lambdify((*self.args, *directions), tuple(results), "numba", **self._options)
+        return lambdify((*self.args, *directions), tuple(results), **self._options)
 
     def _index_parts(self) -> list[Any]:
         found: list[Any] = []
@@ -195,31 +241,22 @@ class StructuredDerivative:
             found += [end for binder in term.binders for end in (binder.low, binder.high)]
         return found
 
-    def _prepared(self, arrays: Sequence[Any]) -> Call:
-        """The checked arguments, and the values of sizes and of tensors of integers."""
-        prepared = self._checker.prepare(arrays)
-        sizes = self._sizes.sizes(prepared.values)  # by the names of symbols, which identifiers need not be
-        symbols = set().union(*(a.free_symbols for a in (*self.args, *self._functions, *self._index_parts())))
-        known: dict[Any, Any] = {s: sizes[str(s)] for s in symbols if str(s) in sizes}
-        for argument, value in zip(self.args, arrays, strict=True):
-            if isinstance(argument, TensorSymbol) and argument.dtype is int:
-                known[argument] = np.asarray(value)
-        return prepared.values, known
 
-
-def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> StructuredDerivative:
+@explained
+def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
     """The Hessian of a scalar as a sparse or structured operator, compiled.
 
     Parameters
     ----------
     args : sequence
-        The arguments in call order, as `lambdify` takes them.
+        The arguments in call order, as `lambdify` takes them. Without them, in the order of `hessian`,
+        ``td.structured_hessian(loss, wrt)``, they are the variables.
     loss : Expr
         A scalar in index notation or of whole tensors, made of scalar functions and sums.
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Rows and columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels.
+        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
 
     Returns
     -------
@@ -233,8 +270,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     ArgumentError
         If ``loss`` is no scalar or ``wrt`` is empty.
     UnsupportedError
-        If the loss is more than scalar functions and sums: a product over a range, a maximum, an inverse. Or if a
-        variable is a symmetric matrix.
+        If the loss is more than scalar functions, sums, maxima and minima: a product over a range, an inverse. Or if
+        a variable is a symmetric matrix.
 
     Notes
     -----
@@ -261,25 +298,28 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
            [-4., 10., -4.],
            [ 0., -4.,  2.]])
     """
+    args, loss, wrt = _in_order("hessian", args, loss, wrt)
     own = as_operand(loss, "the loss")
     if shape := tuple(getattr(own, "shape", ())):
         raise ArgumentError(f"the loss has the shape {shape}: a Hessian is that of a scalar, sum it first")
     return StructuredDerivative(args, [own], wrt, hessian_terms(own, independent_variables(wrt)), True, **options)
 
 
-def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> StructuredDerivative:
+@explained
+def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
     """The Jacobian of a tensor as a sparse or structured operator, compiled.
 
     Parameters
     ----------
     args : sequence
-        The arguments in call order, as `lambdify` takes them.
+        The arguments in call order, as `lambdify` takes them. Without them, in the order of `jacobian`,
+        ``td.structured_jacobian(T, wrt)``, they are the variables.
     T : Expr or tuple of Expr
         Tensors or scalars, made of scalar functions and sums. Rows count the entries of all of them in C order.
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels.
+        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
 
     Returns
     -------
@@ -291,7 +331,7 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     ArgumentError
         If ``wrt`` or ``T`` is empty.
     UnsupportedError
-        If ``T`` is more than scalar functions and sums.
+        If ``T`` is more than scalar functions, sums, maxima and minima.
 
     Examples
     --------
@@ -304,12 +344,27 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
+    args, T, wrt = _in_order("jacobian", args, T, wrt)
     functions = [as_operand(f, "the function") for f in (T if isinstance(T, tuple | list) else (T,))]
     if not functions:
         raise ArgumentError("structured_jacobian needs at least one function")
     return StructuredDerivative(
         args, functions, wrt, jacobian_terms(functions, independent_variables(wrt)), False, **options
     )
+
+
+def _in_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
+    """Return arguments, function and variables, where the arguments may be missing."""
+    if wrt is None:
+        args, function, wrt = function, args, function
+    given = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
+    for arg in given:
+        if isinstance(arg, sympy.Expr) and not isinstance(arg, TensorSymbol) and not arg.is_symbol:
+            raise ArgumentTypeError(
+                f"{short(arg)} is no argument of a call: the order is td.structured_{kind}(args, f, wrt), with args as "
+                f"td.lambdify takes them, or td.structured_{kind}(f, wrt) where the variables are all arguments"
+            )
+    return given, function, wrt
 
 
 def variables_of(wrt: Any) -> tuple[Any, ...]:
@@ -337,20 +392,14 @@ def independent_variables(wrt: Any) -> tuple[Any, ...]:
     return variables
 
 
-def _dtype(arrays: Sequence[Any]) -> Any:
-    """That of the kernels' results."""
-    real = [a.dtype for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
-    return np.result_type(*real) if real else np.dtype(np.float64)
-
-
 def _shape(tensor: Any, known: dict[Any, Any]) -> tuple[int, ...]:
     return tuple(int(evaluate(sympy.sympify(extent), known)) for extent in getattr(tensor, "shape", ()))
 
 
 def split(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """The parts of a flat vector, each in its shape."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    ends = [*accumulate(map(math.prod, shapes), initial=0)]
+    return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 
 
 def flat(parts: Any) -> NDArray[Any]:

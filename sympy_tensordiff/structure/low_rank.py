@@ -16,9 +16,11 @@ from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.points import evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term
 from sympy_tensordiff.structure.values import over_box
-from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.indices import Substitution, data_of
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class _Factors(NamedTuple):
@@ -73,7 +75,8 @@ def _factors(term: Term) -> _Factors | None:
     row = {b for b in term.binders if b.index in set().union(*(e.free_symbols for e in term.row.indices))}
     sides: list[list[Expr]] = [[], []]
     for factor in sympy.Mul.make_args(value):
-        holding = {b for b in term.binders if b.index in factor.free_symbols}
+        free = free_symbols_in([factor])
+        holding = {b for b in term.binders if b.index in free}
         if holding & row and holding - row:
             return None
         sides[int(bool(holding - row))].append(factor)
@@ -96,9 +99,9 @@ def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis
     key = ("factor", inner, side)
     if key not in derivative._kernels:
         moved, axes = over_box((*inner, *own))
-        tensor = TensorComprehension(value.xreplace(moved), *axes)
-        derivative._kernels[key] = lambdify(derivative.args, tensor, "numba", **derivative._options)
-    values = derivative._kernels[key](*operator._arrays)
+        tensor = TensorComprehension(Replacement(Substitution(moved))(value), *axes)
+        derivative._kernels[key] = lambdify(derivative.args, tensor, **derivative._options)
+    values = derivative._kernels[key](*operator._call.values)
     rank = math.prod(_length(b, known) for b in inner)
     group = Group(own, (), (Term(own, (), sympy.S.One, place, BlockIndex(0, ())),), False)
     pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)

@@ -16,6 +16,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.structure.api import flat, independent_variables, split, structured_hessian, structured_jacobian
 from sympy_tensordiff.structure.values import directions_of, unused
 from sympy_tensordiff.symbolic import reductions
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -176,6 +177,7 @@ class NonlinearProgram:
         return [*self._arrays(x), float(factor), *(split(own, self._constraint_shapes) if self.m else [])]
 
 
+@explained
 def nlp(
     objective: Any,
     constraints: Any = (),

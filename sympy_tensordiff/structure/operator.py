@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.structure.calls import Call
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.solve import solve_with, suggest
 from sympy_tensordiff.structure.terms import BlockIndex, Term
-from sympy_tensordiff.structure.values import Assembler
+from sympy_tensordiff.structure.values import Entries
 
 MOST_ENTRIES = 20_000_000
 """A block that dense terms fill is not written out beyond so many entries, unless the caller raises the limit."""
@@ -35,12 +36,14 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     dtype : dtype
     """
 
-    def __init__(self, derivative: Any, arrays: tuple[Any, ...], known: dict[Any, Any]) -> None:
-        self._derivative, self._arrays, self._known = derivative, arrays, known
-        self._pattern = derivative.pattern(known, dense=False)
-        self._values = derivative.evaluated(self._pattern, arrays)
+    def __init__(self, derivative: Any, call: Call) -> None:
+        self._derivative, self._call, self._known = derivative, call, call.known
+        entries = derivative.entries(call, dense=False)
+        self._sparse = entries
         self._method: str | None = None
-        super().__init__(self._values.dtype, self._pattern.shape)
+        if not derivative.dense_groups:
+            self.sparse_part  # noqa: B018  # at once: the caller may change the arrays, which are copied for dense terms
+        super().__init__(call.dtype, entries.pattern.shape)
 
     @property
     def is_symmetric(self) -> bool:
@@ -55,8 +58,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def sparse_part(self) -> Any:
         """The sum of the sparse terms in compressed rows."""
-        pattern = self._pattern
-        return scipy.sparse.csr_array((self._values, pattern.columns, pattern.indptr), shape=pattern.shape)
+        return self._matrix(self._sparse)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._times(np.ravel(x), transposed=False)
@@ -72,7 +74,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
         own = np.ascontiguousarray(vector, dtype=np.float64)
-        result: NDArray[Any] = self._derivative.product(self._arrays, self._known, own, transposed=transposed)
+        result: NDArray[Any] = self._derivative.product(self._call.values, self._known, own, transposed=transposed)
         return result
 
     def diagonal(self) -> NDArray[Any]:
@@ -97,10 +99,9 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
             return
         group = Group(term.binders, rows, (term._replace(conditions=rows),), False)
         pattern = find_pattern([group], self._derivative.shapes(self._known), self._known)
-        if pattern.points[0] is not None:
-            values = np.empty(len(pattern.columns), self.dtype)
-            Assembler().assemble([self._derivative.kernel(group)], pattern, self._arrays, values)
-            np.add.at(result, pattern.columns, values)
+        values = np.empty(len(pattern.columns), self.dtype)
+        Entries(pattern, [group], self._derivative.kernel)(self._call.values, values)
+        np.add.at(result, pattern.columns, values)
 
     def block(self, i: int, j: int) -> BlockOperator:
         """The rows of variable (or function) ``i`` and the columns of variable ``j``, counted from 0.
@@ -128,8 +129,11 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         if not self.has_dense_terms:
             return self.sparse_part
         check_limit(self._entries(), limit)
-        pattern = self._derivative.pattern(self._known)
-        values = self._derivative.evaluated(pattern, self._arrays)
+        return self._matrix(self._derivative.entries(self._call))
+
+    def _matrix(self, entries: Entries) -> Any:
+        """The values of entries in compressed rows."""
+        values, pattern = self._derivative.evaluated(entries, self._call), entries.pattern
         return scipy.sparse.csr_array((values, pattern.columns, pattern.indptr), shape=pattern.shape)
 
     def _entries(self) -> int:

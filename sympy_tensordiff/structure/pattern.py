@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, Term
-from sympy_tensordiff.symbolic.indices import data_of
+from sympy_tensordiff.symbolic.indices import Substitution, data_of
+from sympy_tensordiff.symbolic.replacement import Replacement
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -59,15 +60,21 @@ def grouped(terms: Sequence[Term]) -> tuple[Group, ...]:
     """
     groups: dict[Any, list[Term]] = {}
     heads: dict[Any, Term] = {}
+    renamings: dict[Any, Replacement] = {}
     for term in terms:
-        marked = term.renamed({b.index: sympy.Symbol(f"%{n}", integer=True) for n, b in enumerate(term.binders)})
+        marked = term._replace(value=sympy.S.One).renamed(
+            Replacement({b.index: sympy.Symbol(f"%{n}", integer=True) for n, b in enumerate(term.binders)})
+        )
         key = (marked.binders, marked.conditions, term.is_dense)
         head = heads.setdefault(key, term)
-        names = {own.index: other.index for own, other in zip(term.binders, head.binders, strict=True)}
-        groups.setdefault(key, []).append(term.renamed(names))
+        names = tuple((own.index, other.index) for own, other in zip(term.binders, head.binders, strict=True))
+        rule = Substitution({own: other for own, other in names if own != other})
+        groups.setdefault(key, []).append(term.renamed(renamings.setdefault(names, Replacement(rule))))
+    added = {key: _added(members) for key, members in groups.items()}  # of none, where all of its terms cancel
     return tuple(
-        Group(heads[key].binders, heads[key].conditions, _added(members), heads[key].is_dense)
-        for key, members in groups.items()
+        Group(heads[key].binders, heads[key].conditions, members, heads[key].is_dense)
+        for key, members in added.items()
+        if members
     )
 
 

@@ -123,7 +123,7 @@ def _choice_for_dense(operator: LinearOperator) -> tuple[str, str]:
 def _factors_of(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Factors of low rank, computed once, where the sparse part may be regular."""
     if not hasattr(operator, "_factors"):
-        whole = hasattr(operator, "_arrays") and operator.sparse_part.nnz > 0
+        whole = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
         operator._factors = low_rank_factors(operator, operator.shape[0] // 4) if whole else None
     found: tuple[NDArray[Any], NDArray[Any]] | None = operator._factors
     return found
@@ -135,7 +135,7 @@ def _woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
         raise _NotApplicable("the dense terms are no product of thin matrices beside a sparse matrix")
     left, right = factors
     solve = _factored(matrix, _choose(matrix)[0], operator.is_symmetric)
-    inverse_left = np.stack([solve(row) for row in left], axis=1)
+    inverse_left = np.reshape([solve(row) for row in left], left.shape).T
     first = solve(b)
     if not (np.isfinite(first).all() and np.isfinite(inverse_left).all()):
         raise SingularMatrixError(SINGULAR.format(""))
@@ -227,7 +227,7 @@ def _arrow(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     inner = matrix[rest][:, rest].tocsr()
     solve = _diagonal(inner, symmetric) if not any(_widths(inner)) else _banded(inner, symmetric)
     right, below = matrix[rest][:, border].toarray(), matrix[border][:, rest]
-    solved = np.stack([solve(column) for column in right.T], axis=1)
+    solved = np.reshape([solve(column) for column in right.T], right.T.shape).T
     schur = matrix[border][:, border].toarray() - below @ solved
 
     def whole(b: Vector) -> Vector:
@@ -262,7 +262,8 @@ def _iterated(operator: LinearOperator, b: Vector, method: str, shift: float, rt
     shape = operator.shape
     shifted = LinearOperator(shape, matvec=lambda v: operator.matvec(v) + shift * v, dtype=float)
     inverse = LinearOperator(shape, matvec=lambda v: np.ravel(v) / scale, dtype=float)
-    x, status = (cg if method == "cg" else minres)(shifted, b, rtol=rtol, maxiter=10 * len(b), M=inverse)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a singular matrix, whose status says so
+        x, status = (cg if method == "cg" else minres)(shifted, b, rtol=rtol, maxiter=10 * len(b), M=inverse)
     if status:
         raise SingularMatrixError(
             f"{method} did not converge in {10 * len(b)} steps: add a shift, or allow a larger rtol"

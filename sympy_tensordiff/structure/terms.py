@@ -1,27 +1,24 @@
-"""A derivative as a sum of terms: over the points of a polyhedron, a value at a row and a column.
-
-A function in index notation is a composition of scalar functions and sums. Let ``e = g(r_1, ..., s_1, ...)`` with reads
-``r`` of the variables and inner sums ``s`` of them. The first derivative has one term for each read, and the terms of
-each inner sum times its partial derivative; the second has one for each pair of reads, the products of the first-order
-terms of each pair of sums, and the second-order terms of each sum. This is the structure of partially separable
-functions (Griewank & Toint 1982), applied at each sum. No delta appears: a read says itself to which row it belongs.
-"""
+"""Terms: over the points of a polyhedron, a value at a row and a column; their conditions, and the points they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic.binders import Binder as TensorBinder
+from sympy_tensordiff.symbolic.indices import Substitution, parse
 from sympy_tensordiff.symbolic.lift import lift
+from sympy_tensordiff.symbolic.replacement import Replacement
+from sympy_tensordiff.symbolic.rewriting import to_indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.tensors import TensorEntry, in_full
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
 
 MOST_PATHS = 2_000
 """More terms than this are refused: sums nested so deeply have a derivative that is no sparse sum."""
@@ -82,192 +79,46 @@ class Term(NamedTuple):
             name = next(name for name in fresh if name not in taken)
             names[index] = sympy.Symbol(name, integer=True)
             taken.add(name)
-        return self.renamed(names)
+        return self.renamed(Replacement(Substitution(names)))
 
-    def renamed(self, names: dict[Expr, Expr]) -> Term:
-        """The term with other indices."""
-        binders = tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders)
-        conditions = tuple(c.xreplace(names) for c in self.conditions)
-        row, column = (
-            BlockIndex(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column)
-        )
-        return Term(binders, conditions, self.value.xreplace(names), row, column, self.mirrored)
-
-
-class _First(NamedTuple):
-    """One term of a first derivative."""
-
-    binders: tuple[Binder, ...]
-    value: Expr
-    place: BlockIndex
-
-
-def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the second derivative of a scalar.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> k, n = td.indices("k n")
-    >>> x = td.TensorSymbol("x", n)
-    >>> for term in hessian_terms(td.IndexedSum(x[k]**2 * x[k + 1], (k, 0, n - 2)), (x,)):
-    ...     print(term)
-    2*x[k + 1] at [0, k] x [0, k] for k = 0 .. n - 2
-    2*x[k] at [0, k] x [0, k + 1] and transposed for k = 0 .. n - 2
-    """
-    return _normalised(_second(written_out(loss), tuple(variables)))
-
-
-def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the first derivatives of tensors or scalars, whose rows are the entries of all of them in turn."""
-    found: list[Term] = []
-    for number, function in enumerate(functions):
-        shape = tuple(getattr(function, "shape", ()))
-        axes = tuple(Binder(sympy.Dummy(f"i{a}", integer=True), sympy.S.Zero, n - 1) for a, n in enumerate(shape))
-        row = BlockIndex(number, tuple(binder.index for binder in axes))
-        body = written_out(function[row.indices] if shape else function)
-        for first in _first(body, tuple(variables)):
-            found.append(Term((*axes, *first.binders), (), first.value, row, first.place))
-    return _normalised(found)
+    def renamed(self, names: Callable[[Any], Any]) -> Term:
+        """Return the term with other indices: ``names`` is applied to all of its expressions."""
+        binders = tuple(Binder(*map(names, binder)) for binder in self.binders)
+        row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
+        return Term(binders, tuple(map(names, self.conditions)), names(self.value), row, column, self.mirrored)
 
 
 def written_out(scalar: Any) -> Expr:
     """A scalar in index notation, without entries of composite tensors."""
     own = lift(in_full(scalar))
-    if hasattr(own, "rewrite") and not isinstance(own, TensorEntry | IndexedSum):
-        own = own.rewrite(IndexedSum)
-    # Only where it is needed: SymPy writes ``x + 5 == m`` as ``x == m - 5`` then, which differs between doubles.
-    return own.doit() if any(not isinstance(one.tensor, TensorSymbol) for one in own.atoms(TensorEntry)) else own
+    return cast(Expr, _Entries().run(own if isinstance(own, TensorEntry | IndexedSum) else to_indices(own)))
 
 
-# ---------------------------------------------------------------------------- the chain rule
+class _Entries(Rewriting):
+    """Write out the entries of composite tensors, each shared part once."""
 
+    def entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
+        body = expr.tensor.write_out(expr.indices)
+        return expr if body is None else (yield self.visit(body, scope))
 
-class _Cut(NamedTuple):
-    """A scalar with symbols in place of the reads of the variables and of the sums that hold them."""
+    def binder(self, expr: Any, scope: Any) -> Recursion[Any]:
+        body = yield self.visit(expr.body, scope)
+        return expr if body is expr.body else expr._trusted(body, expr.limits)
 
-    function: Expr
-    reads: dict[Expr, BlockIndex]
-    sums: dict[Expr, IndexedSum]
-    back: dict[Expr, Expr]
-
-
-def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """The second derivative of one scalar; of a pair of places that differ, one is given and mirrored."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
-        for term in _second(body, variables):
-            yield term._replace(binders=(*binders, *term.binders))
-        return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
-    if not symbols:
-        return
-    slopes = gradient(cut.function, tuple(cut.sums)) if cut.sums else ()
-    curvature = hessian(cut.function, symbols)
-    for a, left in enumerate(symbols):
-        for b in range(a, len(symbols)):
-            value = curvature[a][b]
-            if value != 0:
-                yield from _products(cut, left, symbols[b], value.xreplace(cut.back), variables)
-    for total, slope in zip(cut.sums.values(), slopes, strict=True):
-        for term in _second(total, variables):
-            yield term._replace(value=slope.xreplace(cut.back) * term.value)
-
-
-def _products(cut: _Cut, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """All terms of one second partial derivative; of a pair that differs, the other order is the mirrored one."""
-    rights = _reads_of(cut, right, variables)
-    for a, one in enumerate(_reads_of(cut, left, variables)):
-        for b, other in enumerate(rights):
-            if left != right or a <= b:
-                binders, mirrored = (*one.binders, *other.binders), left != right or a < b
-                yield Term(binders, (), value * one.value * other.value, one.place, other.place, mirrored)
-
-
-def _reads_of(cut: _Cut, symbol: Expr, variables: tuple[Expr, ...]) -> list[_First]:
-    if symbol in cut.reads:
-        return [_First((), sympy.S.One, cut.reads[symbol])]
-    return list(_first(cut.sums[symbol], variables))
-
-
-def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
-    """The first derivative of one scalar; each call has indices of its own."""
-    if isinstance(scalar, IndexedSum):
-        binders, body = _renamed(scalar)
-        for first in _first(body, variables):
-            yield first._replace(binders=(*binders, *first.binders))
-        return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
-    if not symbols:
-        return
-    for symbol, slope in zip(symbols, gradient(cut.function, symbols), strict=True):
-        if slope != 0:
-            for first in _reads_of(cut, symbol, variables):
-                yield first._replace(value=slope.xreplace(cut.back) * first.value)
-
-
-def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
-    """Put real symbols in place of what the derivative goes through."""
-    reads: dict[Expr, BlockIndex] = {}
-    sums: dict[Expr, IndexedSum] = {}
-    stand_ins: dict[Expr, Expr] = {}
-    stack, seen = [scalar], set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        tensor = node.tensor if isinstance(node, TensorEntry) else node
-        if tensor in variables:
-            indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
-            stand_ins[node] = symbol = sympy.Dummy("r", real=True)
-            reads[symbol] = BlockIndex(variables.index(tensor), indices)
-        elif isinstance(node, IndexedSum) and _reads_any(node, variables):
-            stand_ins[node] = symbol = sympy.Dummy("s", real=True)
-            sums[symbol] = node
-        elif _binds(node) and _reads_any(node, variables):
-            raise UnsupportedError(
-                f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions and sums in "
-                "index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
-            )
-        else:
-            stack += reversed(node.args)
-    function = scalar.xreplace(stand_ins)
-    return _Cut(function, reads, sums, {symbol: node for node, symbol in stand_ins.items()})
-
-
-def _binds(node: Any) -> bool:
-    """Whether a node is more than a scalar function of its arguments."""
-    return (
-        hasattr(node, "limits")
-        or isinstance(node, TensorComprehension | TensorEntry)
-        or (getattr(node, "is_tensor_expr", False))
-    )
-
-
-def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
-    return any(node.has(variable) for variable in variables)
-
-
-def _renamed(total: IndexedSum) -> tuple[tuple[Binder, ...], Expr]:
-    """The binders of a sum, outermost first, under names of their own, and its body."""
-    body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
-    names = {limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}
-    binders = tuple(Binder(names[i], low.xreplace(names), high.xreplace(names)) for i, low, high in limits)
-    return binders, body.xreplace(names)
+    rules: ClassVar[Rules] = {TensorEntry: entry, TensorBinder: binder}
 
 
 # ---------------------------------------------------------------------------- conditions
 
 
-def _normalised(terms: Any) -> tuple[Term, ...]:
+def normalised(terms: Iterable[Term]) -> tuple[Term, ...]:
     """The terms with conditions as rows, and with the sums over the indices that no place holds inside their values."""
     found: list[Term] = []
+    known: dict[int, Any] = {}
     for term in terms:
-        for conditions, value in _cases(term.value):
-            found.append(_reduced(term._replace(conditions=(*term.conditions, *conditions), value=value)))
+        for conditions, value in _cases(term.value, known):
+            rows = tuple(row for c in (*term.conditions, *conditions) for row in sympy.And.make_args(c))
+            found.append(_reduced(_without_scatters(term._replace(conditions=rows, value=value))))
             if len(found) > MOST_PATHS:
                 raise UnsupportedError(
                     f"the derivative has more than {MOST_PATHS} terms, since its sums are nested deeply: "
@@ -276,34 +127,57 @@ def _normalised(terms: Any) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
-    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside."""
+Cases: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
+"""The summands of a value, each with the conditions that it has."""
+
+
+def _cases(value: Expr, known: dict[int, tuple[Expr, Cases]]) -> Cases:
+    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside.
+
+    ``known`` holds the answers for parts by their identities. A part without conditions stays the same object.
+    """
+    for node in postorder(value, known, _case_parts, id):
+        known[id(node)] = node, _own_cases(node, [known[id(part)][1] for part in _case_parts(node)])
+    return known[id(value)][1]
+
+
+def _case_parts(value: Any) -> tuple[Any, ...]:
+    """Return the parts whose conditions are those of the value."""
+    if isinstance(value, sympy.Mul | sympy.Add):
+        return tuple(value.args)
     if isinstance(value, Piecewise) and not any(_holds_values(c) for _, c in value.args):
-        return _branches(value.args)
+        return tuple(part for part, _ in value.args)
+    return ()
+
+
+def _own_cases(value: Any, below: list[Cases]) -> Cases:
+    """Return the cases of a value, given those of its `_case_parts`."""
+    if isinstance(value, Piecewise) and below:
+        return _branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):
         return [((sympy.Eq(*value.args[:2]),), sympy.S.One)]
+    if not any(len(cases) != 1 or cases[0][0] for cases in below) and not isinstance(value, IndexedSum):
+        return [((), value)] if value != 0 else []
     if isinstance(value, sympy.Mul):
         return [
             (tuple(dict.fromkeys(row for rows, _ in case for row in rows)), sympy.Mul(*(v for _, v in case)))
-            for case in product(*map(_cases, value.args))
+            for case in product(*below)
         ]
     if isinstance(value, sympy.Add):
         together: dict[tuple[Boolean, ...], list[Expr]] = {}
-        for conditions, part in (case for argument in value.args for case in _cases(argument)):
+        for conditions, part in (case for cases in below for case in cases):
             together.setdefault(conditions, []).append(part)
         return [(conditions, sympy.Add(*parts)) for conditions, parts in together.items()]
-    if isinstance(value, IndexedSum):
-        return [(_is_filled(value), value)]
-    return [((), value)] if value != 0 else []
+    return [(_is_filled(value), value)]
 
 
-def _branches(pieces: Any) -> list[tuple[tuple[Boolean, ...], Expr]]:
+def _branches(pieces: list[Any], below: list[Cases]) -> Cases:
     found, before = [], sympy.true
-    for part, condition in pieces:
+    for condition, cases in zip(pieces, below, strict=True):
         own = sympy.And(before, condition)
         if own != sympy.false:
             rows = () if own == sympy.true else (own,)
-            found += [((*rows, *inner), v) for inner, v in _cases(part)]
+            found += [((*rows, *inner), v) for inner, v in cases]
         before = sympy.And(before, sympy.Not(condition))
     return found
 
@@ -313,7 +187,7 @@ def _is_filled(total: IndexedSum) -> tuple[Boolean, ...]:
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _symbols((low, high)) & bound]
     conditions = [c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true]
-    cases = _cases(total.args[0])
+    cases = _cases(total.args[0], {})
     if len(cases) == 1:
         conditions += [c for c in cases[0][0] if not c.free_symbols & bound]
     return tuple(conditions)
@@ -321,9 +195,56 @@ def _is_filled(total: IndexedSum) -> tuple[Boolean, ...]:
 
 def _holds_values(condition: Any) -> bool:
     """Whether a condition depends on a real number."""
-    entries = condition.atoms(TensorEntry)
-    bare = condition.xreplace({entry: sympy.S.Zero for entry in entries})
-    return any(entry.tensor.dtype is not int for entry in entries) or any(not s.is_integer for s in bare.free_symbols)
+    nodes = nodes_in([condition], lambda node: () if isinstance(node, TensorEntry) else parts(node))
+    return any(
+        node.tensor.dtype is not int if isinstance(node, TensorEntry) else node.is_Symbol and not node.is_integer
+        for node in nodes
+    )
+
+
+def _without_scatters(term: Term) -> Term:
+    """Put data in the places of the indices that an equation with them determines, so that no point is searched for.
+
+    Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
+    """
+    for condition in term.conditions:
+        if isinstance(condition, sympy.Eq) and parse(condition.lhs - condition.rhs)[0].compounds():
+            for binder in term.binders:
+                solution = _solution(term, condition, binder)
+                if solution is not None:
+                    return _without_scatters(solution)
+    return term
+
+
+def _solution(term: Term, equation: Any, binder: Binder) -> Term | None:
+    """Return the term without a binder whose index an equation gives; None where it does not, or a range needs it."""
+    index, low, high = binder
+    others = tuple(b for b in term.binders if b is not binder)
+    difference = sympy.expand(equation.lhs - equation.rhs)
+    factor = difference.coeff(index)
+    rest = sympy.expand(difference - factor * index)
+    if not factor.is_Integer or not factor or index in rest.free_symbols:
+        return None
+    if index in _symbols([end for b in others for end in (b.low, b.high)]):
+        return None
+    multiple, count = -sympy.sign(factor) * rest, abs(factor)
+    is_whole = [] if count == 1 else [sympy.Eq(sympy.Mod(multiple, count), 0)]
+    value = multiple if count == 1 else sympy.floor(multiple / count)
+    inside = [row for row in (sympy.Ge(value, low), sympy.Le(value, high)) if not _is_declared(row)]
+    rows = [c for c in term.conditions if c is not equation]
+    moved = term._replace(binders=others, conditions=(*rows, *is_whole, *inside)).renamed(
+        Replacement(Substitution({index: value}))
+    )
+    return moved._replace(conditions=tuple(c for c in moved.conditions if c != sympy.true))
+
+
+def _is_declared(row: Any) -> bool:
+    """Whether the declared range of an array of integers implies a bound of one of its entries."""
+    tensor = getattr(row.lhs, "tensor", None)
+    if tensor is None or tensor.below is None:
+        return bool(row == sympy.true)
+    slack = -row.rhs if isinstance(row, sympy.Ge) else row.rhs - (tensor.below - 1)
+    return bool(sympy.expand(slack).is_nonnegative)
 
 
 def _reduced(term: Term) -> Term:

@@ -26,6 +26,7 @@ from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.depth import Measures, measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
 from sympy_tensordiff.symbolic.printing import NoCode
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import parts
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
@@ -257,13 +258,18 @@ class Node(walkers.Shown, NoCode, Expr):
         """As `Basic._xreplace`."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
-        if not isinstance(rule, Renaming) or self in rule:
+        if self in rule:
+            return rule[self], True
+        if measures(self).is_deep:
+            args = [*map(Replacement(rule), self.args)]  # SymPy's own would walk through every path
+        elif isinstance(rule, Renaming):
+            args = [arg._xreplace(rule)[0] for arg in self.args]
+        else:
             replaced_natively: tuple[Any, bool] = Expr._xreplace(self, rule)
             return replaced_natively
-        replaced = [arg._xreplace(rule) for arg in self.args]
-        if not any(changed for _, changed in replaced):
+        if all(new is old for new, old in zip(args, self.args, strict=True)):
             return self, False
-        return self._unchecked(*(new for new, _ in replaced)), True
+        return (self._unchecked if isinstance(rule, Renaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
         """The canonical form: one expression for all that differ in names of bound indices only (`td.canonical`)."""
@@ -288,6 +294,25 @@ class Node(walkers.Shown, NoCode, Expr):
 
     def _eval_conjugate(self) -> Any:
         return self
+
+    def __float__(self) -> float:
+        raise self._without_value("float")
+
+    def __int__(self) -> int:
+        raise self._without_value("int")
+
+    def __complex__(self) -> complex:
+        raise self._without_value("complex")
+
+    def _without_value(self, what: str) -> ArgumentTypeError:
+        """The error for an expression that is taken for a number."""
+        free = self.free_symbols
+        sizes = {symbol for part in free for extent in getattr(part, "shape", ()) for symbol in extent.free_symbols}
+        arrays = ", ".join(f"{name}: …" for name in sorted(map(str, free - sizes)))
+        shown = self if not measures(self).size > 30 else f"the {type(self).__name__}"
+        return ArgumentTypeError(
+            f"{what} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
+        )
 
 
 def is_placeholder(new: Basic) -> bool:

@@ -22,6 +22,7 @@ from sympy_tensordiff.symbolic.base import Node, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in, postorder
 
 
@@ -102,7 +103,7 @@ class Binder(Node):
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)
         renaming = Renaming((index, fresh_index(index, taken)) for index in self.variables if index in clashing)
-        return self._unchecked(*(arg.xreplace(renaming) for arg in self.args))
+        return self._unchecked(*map(Replacement(renaming), self.args))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic:
         bound = set(self.variables)

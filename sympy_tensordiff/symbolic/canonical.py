@@ -14,10 +14,12 @@ from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
 
+@explained
 def canonical(expr: Any) -> Any:
     """The canonical form of an expression: equal, with an equal hash, for all alpha-equivalent ones.
 

@@ -9,6 +9,7 @@ from typing import Any
 from sympy import Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.operations import operand, shape_of
@@ -16,6 +17,7 @@ from sympy_tensordiff.symbolic.signatures import Expression
 from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabulate
 
 
+@explained
 def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     """Tensors of one shape side by side, along a new axis.
 
@@ -61,6 +63,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     return concatenate([with_axis(part) for part in parts], place)
 
 
+@explained
 def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     """Tensors one behind the other along an axis; the other axes have equal extents.
 
@@ -121,6 +124,7 @@ def _several(tensors: Any, owner: str) -> list[Any]:
     return parts
 
 
+@explained
 def kron(A: Expression, B: Expression) -> Any:
     """The Kronecker product: blocks of ``B``, each times an entry of ``A``.
 
@@ -157,6 +161,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
     return tabulate([Mul(*axis) for axis in extents], tensors, entry)
 
 
+@explained
 def cross(x: Expression, y: Expression) -> Any:
     """The vector product of vectors with three entries, along the last axis.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from threading import local
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sympy import Add, Basic, Expr, Max, Min, Mul
 
@@ -65,29 +65,38 @@ class Measures(NamedTuple):
         return f"depth {self.depth:,} with {size} nodes as a tree"
 
 
-def measures(expr: Any) -> Measures:
-    """The measures of an expression; nodes of ours remember theirs."""
+KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
+"""The measures of nodes by identity, each with the node, so that no other object gets its identity."""
+
+
+def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
+    """Return the measures of an expression, adding those of all nodes in it to ``known``.
+
+    Nodes of ours remember theirs. Native nodes cannot, so that a caller who builds an expression step by step passes
+    one ``known`` to all calls, and each node is visited once.
+    """
     remembered: Measures | None = getattr(expr, "_measures", None)
     if remembered is not None:
         return remembered
-    known: dict[int, Measures] = {}
+    known = {} if known is None else known
     for node in postorder(expr, known, _without_measures, id):
         if getattr(node, "_measures", None) is not None:
-            known[id(node)] = node._measures
+            known[id(node)] = node, node._measures
             continue
-        found = [known[id(arg)] for arg in node.args]
+        found = [known[id(arg)][1] for arg in node.args]
         content = [type(node).__name__.encode(), *(part.digest for part in found)]
         if not found:
             content.append(repr(node._hashable_content()).encode())
-        known[id(node)] = Measures(
+        measured = Measures(
             1 + max((part.depth for part in found), default=0),
             min(1 + sum(part.size for part in found), _MOST),
             blake2b(b"\0".join(content), digest_size=16).digest(),
             bool(getattr(node, "symmetric", ())) or any(part.has_symmetric for part in found),
         )
+        known[id(node)] = node, measured
         if hasattr(node, "_measures"):
-            node._measures = known[id(node)]
-    return known[id(expr)]
+            node._measures = measured
+    return known[id(expr)][1]
 
 
 def _without_measures(node: Any) -> tuple[Any, ...]:
@@ -190,6 +199,11 @@ class BoundedDepth:
         self.deepest = deepest
         self.hold = hold
         self.levels: dict[Any, int] = {}
+        self.measures: KnownMeasures = {}
+
+    def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
+        """Return ``applied(...)``, with the measures of all scalars so far."""
+        return applied(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
         """``scalar``, or an entry that is equal to it where it has too many levels."""
@@ -203,13 +217,16 @@ class BoundedDepth:
         return self.hold(scalar)
 
 
-def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
+def applied(
+    function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
+) -> Any:
     """A function of SymPy's; of deep arguments, through which SymPy's own rules would walk, as it is."""
-    if not is_deep and not any(measures(argument).is_deep for argument in arguments):
+    known = {} if known is None else known
+    if not is_deep and not any(measures(argument, known).is_deep for argument in arguments):
         return function(*arguments)
     if function in (Add, Mul, Max, Min):
         # SymPy counts or compares the nodes of the arguments to order them, by recursion.
-        arguments = sorted(arguments, key=_operand_order)
+        arguments = sorted(arguments, key=lambda argument: _operand_order(argument, measures(argument, known)))
     if function not in (Max, Min):
         return function(*arguments, evaluate=False)
     result = Expr.__new__(function, *arguments)
@@ -217,9 +234,9 @@ def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: boo
     return result
 
 
-def _operand_order(argument: Any) -> tuple[bool, int, bytes]:
-    """Where an argument stands among others: numbers first, as SymPy looks for them there."""
-    return not argument.is_Number, measures(argument).size, measures(argument).digest
+def _operand_order(argument: Any, found: Measures) -> tuple[bool, int, bytes]:
+    """The key by which an argument is ordered among others: numbers first, as SymPy looks for them there."""
+    return not argument.is_Number, found.size, found.digest
 
 
 # ---------------------------------------------------------------------------- pickles

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable
-from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from sympy import Basic, Expr, Mod, Symbol, Tuple, Wild, ordered
 from sympy.core.kind import NumberKind
@@ -24,8 +22,10 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
 from sympy_tensordiff.symbolic import depth, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar, argument, arguments
-from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
+from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
+from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
+from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, of_tensor, of_ufunc
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
@@ -36,7 +36,18 @@ class TensorExpr(Node):
     """
 
     is_tensor_expr = True
-    __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        # Numbers of NumPy's leave their operators to ours.
+        if ufunc.__name__ in ("equal", "not_equal") and not isinstance(inputs[0], TensorExpr):
+            return ufunc.__name__ == "not_equal"  # an array is not an expression, as == of SymPy says
+        name = OPERATORS_OF_NUMPY.get(ufunc.__name__)
+        if name is None or method != "__call__" or kwargs:
+            raise ArgumentTypeError(of_ufunc(ufunc.__name__, inputs))
+        left, right = inputs
+        if isinstance(left, TensorExpr):
+            return getattr(left, f"__{name}__")(right)
+        return getattr(right, f"__r{name}__")(left)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         # numpy.dot(A, B) would take both for scalars, and multiply entry by entry.
@@ -129,7 +140,7 @@ class TensorExpr(Node):
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
         for side in (self, other):
-            whole.refuse_whole(side, "Eq of a whole tensor", whole.COMPARISON)
+            whole.refuse_whole(side, "Eq of a whole tensor", whole.comparison("equal"))
 
 
 class TensorEntry(PrintedEntry, RealScalar):
@@ -235,9 +246,11 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         except IndexExpressionError as error:
             raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
         if form.is_constant and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
+            place = extent + form.constant
+            last = f"; write {place}" if form.constant < 0 and not place.is_negative else ""
             raise OutOfShapeError(
                 f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
-                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"
+                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around{last}"
             )
         result.append(index)
     return tuple(result)
@@ -284,86 +297,3 @@ def _check_strides(entry: Any) -> None:
 
 def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
     return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"
-
-
-_LARGE = 30
-"""The nodes of an expression that a hint repeats."""
-
-INSTEAD = MappingProxyType(
-    {
-        **dict.fromkeys(("grad", "derive", "differentiate"), "td.gradient(s, x)"),
-        **dict.fromkeys(("value_and_grad", "value_and_gradient"), "td.lambdify((x, y), (s, td.gradient(s, x)))"),
-        **dict.fromkeys(("jac", "jacfwd", "jacrev"), "td.jacobian(x, x)"),
-        "hess": "td.hessian(s, x)",
-        **dict.fromkeys(("Tensor", "tensor", "array", "Variable", "Matrix"), 'td.TensorSymbol("A", (n, m))'),
-        **dict.fromkeys(("Vector", "vector", "IndexedBase"), 'td.TensorSymbol("x", n)'),
-        **dict.fromkeys(("symbols", "index", "sizes", "Idx"), 'td.indices("i j n")'),
-        **dict.fromkeys(("Sum", "sigma"), "td.IndexedSum(x[i], (i, 0, n - 1))"),
-        "Product": "td.IndexedProduct(x[i], (i, 0, n - 1))",
-        **dict.fromkeys(("amax", "Max"), "td.max(x), or by entries td.maximum(x, y)"),
-        **dict.fromkeys(("amin", "Min"), "td.min(x), or by entries td.minimum(x, y)"),
-        "power": "x**2",
-        "add": "x + y",
-        "subtract": "x - y",
-        "multiply": "x*y",
-        "divide": "x/y",
-        **dict.fromkeys(("cholesky", "cholesky_solve", "cho_solve", "cho_factor"), "td.solve(S, x), td.logdet(S)"),
-        "cov": "(A - td.mean(A, axis=0)).T @ (A - td.mean(A, axis=0))/(n - 1)",
-        **dict.fromkeys(("cat", "hstack"), "td.concatenate((x, y))"),
-        "vstack": "td.stack((x, y))",
-        **dict.fromkeys(("expand_dims", "unsqueeze"), "x[:, None]"),
-        "flatten": "td.ravel(A)",
-        "slogdet": "td.log(td.abs(td.det(S)))",
-        "lstsq": "td.inv(A.T @ A) @ (A.T @ x)",
-        **dict.fromkeys(("matmul", "mm"), "A.T @ A"),
-        **dict.fromkeys(("tensordot", "inner", "contract"), 'td.einsum("ij,ik->jk", A, A)'),
-        "tr": "td.trace(S)",
-        **dict.fromkeys(("eye", "identity", "Identity"), "td.DeltaTensor(n)"),
-        **dict.fromkeys(("zeros_like", "ones_like", "full"), "td.zeros(A.shape)"),
-        **dict.fromkeys(("jit", "compile", "function"), "td.lambdify((x, y), s)"),
-        "vmap": "td.TensorComprehension(td.sum(A[i, j]), (i, n), (j, m))",
-        "eval": "td.evaluate(s, {x: [1, 2], y: [3, 4]})",
-        **{name: f"sympy.{name}, as everything of SymPy's" for name in ("pi", "Piecewise", "Symbol", "Function")},
-    }
-)
-"""What to write, by the name that is missing: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
-
-METHODS = MappingProxyType(
-    {
-        **{name: f"td.{name}({{}})" for name in ("sum", "mean", "max", "min", "prod", "inv", "det", "trace", "norm")},
-        **dict.fromkeys(("dot", "matmul", "mm"), "{} @ …, or td.einsum"),
-        "t": "{}.T, or td.transpose({}, axes)",
-        "softmax": "td.softmax({})",
-        "ndim": "{}.rank",
-        **dict.fromkeys(("grad", "backward", "gradient"), "td.gradient({}, x) for a variable x"),
-        **dict.fromkeys(("numpy", "item"), "td.evaluate({}, {{x: array, …}})"),
-        "reshape": "td.reshape({}, shape)",
-        **dict.fromkeys(("flatten", "ravel"), "td.ravel({})"),
-    }
-)
-"""What to write in place of a method of a tensor."""
-
-
-def of_module(name: str) -> NoReturn:
-    """What ``td.name`` does where there is no such name."""
-    module = sys.modules["sympy_tensordiff"]
-    text = f"module 'sympy_tensordiff' has no attribute {name!r}"
-    if name in INSTEAD:
-        text += f"; write {INSTEAD[name]}"
-    elif not name.startswith("_"):
-        near = difflib.get_close_matches(name, module.__all__, 1, 0.75)
-        text += f"; did you mean td.{near[0]}?" if near else ""
-    raise AttributeError(text, name=name, obj=module)
-
-
-def of_tensor(tensor: Any, name: str) -> NoReturn:
-    """What ``tensor.name`` does where there is no such attribute."""
-    text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
-    if name in METHODS:
-        shown = str(tensor) if measures(tensor).size <= _LARGE else "A"
-        text += f"; write {METHODS[name].format(*[shown] * 2)}"
-    raise AttributeError(text, name=name, obj=tensor)
-
-
-# By assignment: to a type checker, a module with a function of this name would have all names.
-vars(sys.modules["sympy_tensordiff"])["__getattr__"] = of_module

@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 import sympy
-from sympy import Basic, Dummy, Integer, Lambda, Ne, Piecewise, S
+from sympy import Basic, Dummy, Integer, Lambda
 from sympy.core.function import FunctionClass
-from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -19,6 +19,7 @@ from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 
+@explained
 def elementwise(f: Any, *operands: Any) -> Any:
     """A function of real numbers, applied entry by entry.
 
@@ -86,7 +87,7 @@ def _template(function: Callable[..., Basic]) -> Lambda:
     return Lambda((t,), function(t))
 
 
-def _public(function: Function, name: str, what: str, sections: str, example: str) -> Function:
+def public(function: Function, name: str, what: str, sections: str, example: str) -> Function:
     """A function of the table below, with its name and its documentation."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{what}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
@@ -119,7 +120,7 @@ def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[
         return TensorFunction._unchecked(_template(function), tensor)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (2, 3))).shape\n(2, 3)'
-    return _public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
+    return public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
 
 
 exp = _function("exp", sympy.exp, "The exponential function")
@@ -177,45 +178,14 @@ def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
     example = f""">>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
 >>> td.{name}(A, B, 0).shape, td.{name}(2, 3)
 ((2, 3), {function(2, 3)})"""
-    return _public(applied, name, f"The {what} of the operands, entry by entry.", _OF_OPERANDS, example)
+    return public(applied, name, f"The {what} of the operands, entry by entry.", _OF_OPERANDS, example)
 
 
 maximum = _extremum("maximum", sympy.Max, "largest")
 minimum = _extremum("minimum", sympy.Min, "smallest")
 
-_OF_TWO = """
-Parameters
-----------
-A, B : Expr or number
-    Tensors, repeated to one shape as in NumPy, and scalars.
 
-Returns
--------
-Expr
-    A tensor expression of the broadcast shape; a scalar for scalars.
-
-Raises
-------
-ShapeError
-    If their shapes do not fit.
-"""
-
-
-def _relation(name: str, relation: Any, what: str) -> Callable[[Scalar, Scalar], Any]:
-    def applied(A: Scalar, B: Scalar) -> Any:
-        return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
-
-    example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
-    return _public(
-        applied, name, f"1 where {what}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example
-    )
-
-
-greater = _relation("greater", sympy.Gt, "``A > B``")
-less = _relation("less", sympy.Lt, "``A < B``")
-equal = _relation("equal", sympy.Eq, "the entries are equal")
-
-
+@explained
 def square(A: Scalar) -> Any:
     """``A**2``, entry by entry.
 
@@ -237,6 +207,7 @@ def square(A: Scalar) -> Any:
     return operand(A, "square") ** Integer(2)
 
 
+@explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     """The entries, at least ``low`` and at most ``high``; None is no bound.
 
@@ -262,48 +233,3 @@ def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     """
     above = operand(A, "clip") if low is None else maximum(A, low)
     return above if high is None else minimum(above, high)
-
-
-def where(condition: Any, A: Scalar, B: Scalar) -> Any:
-    """``A`` where a condition holds, else ``B``, entry by entry.
-
-    Parameters
-    ----------
-    condition : Expr
-        A tensor, whose entries hold where they are not 0, as those of `greater`, `less` and `equal` are 1 or
-        0; or a relation between scalars.
-    A, B : Expr or number
-        They and the condition are repeated to one shape as in NumPy.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the broadcast shape; a scalar for scalars.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not fit.
-
-    Notes
-    -----
-    The derivative is that of the branch that is taken; the other one may be no number there.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4)
-    >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
-    elementwise(lambda t0: Piecewise((0, t0 > 0), (1, True)), x)
-    """
-    if isinstance(condition, (bool, Boolean)):
-        return elementwise(lambda a, b: Piecewise((a, condition), (b, True)), A, B)
-    condition = operand(condition, "where")
-    holds: Callable[..., Any] = lambda value: Ne(value, 0)  # noqa: E731
-    operands = (condition,)
-    if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
-        branches = condition.template.expr.args
-        if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
-            relation, names, operands = branches[0].cond, condition.template.variables, condition.operands
-            holds = lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))  # noqa: E731
-    return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)

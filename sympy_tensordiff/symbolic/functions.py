@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer
+from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
+from sympy_tensordiff.symbolic.indices import as_int
+from sympy_tensordiff.symbolic.limits import checked_extent
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate, TensorDeterminant, TensorInverse, checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.signatures import Expression, documented
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
+from sympy_tensordiff.symbolic.tabulate import tabulate
 
 einsum = EinsumProduct
 inv = TensorInverse
@@ -63,6 +67,45 @@ def ones(shape: Any) -> Any:
     return FilledTensor(Integer(1), shape)
 
 
+@explained
+def eye(N: Any, M: Any = None, k: int = 0) -> Any:
+    """The matrix with ones on a diagonal and zeros elsewhere: the unit matrix.
+
+    Parameters
+    ----------
+    N : int or Expr
+        The number of rows.
+    M : int or Expr, optional
+        The number of columns; that of the rows where it is left out.
+    k : int
+        The diagonal, counted from the main one to the right.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of shape ``(N, M)``.
+
+    Raises
+    ------
+    ShapeError
+        If an extent is not positive.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> td.eye(n), td.eye(n, m, 1)
+    (DeltaTensor(n), TensorComprehension(KroneckerDelta(j, i + 1), (i, n), (j, m)))
+    """
+    rows = checked_extent(N, "td.eye")
+    columns = rows if M is None else checked_extent(M, "td.eye")
+    diagonal = as_int(k, "eye: k")
+    if rows == columns and diagonal == 0:
+        return DeltaTensor(rows)
+    return tabulate((rows, columns), (), lambda i, j: KroneckerDelta(j, i + diagonal))
+
+
+@explained
 def trace(A: Expression) -> Any:
     """The sum of the diagonal of a square matrix.
 
@@ -91,6 +134,7 @@ def trace(A: Expression) -> Any:
     return EinsumProduct("ii->", A)
 
 
+@explained
 def diag(A: Expression) -> Any:
     """The diagonal of a square matrix, or the matrix with a vector as its diagonal.
 
@@ -123,6 +167,7 @@ def diag(A: Expression) -> Any:
     return EinsumProduct("ii->i", A) if len(shape) == 2 else EinsumProduct("i,ij->ij", A, DeltaTensor(shape))
 
 
+@explained
 def transpose(A: Expression, axes: Any = None) -> Any:
     """The tensor with its axes in another order; a matrix that is known to be symmetric is its own transpose.
 
@@ -183,6 +228,7 @@ def is_symmetric(matrix: Any) -> bool:
     return True
 
 
+@explained
 def dot(x: Expression, y: Expression) -> Any:
     """The inner product of two vectors.
 
@@ -211,6 +257,7 @@ def dot(x: Expression, y: Expression) -> Any:
     return EinsumProduct("i,i->", x, y)
 
 
+@explained
 def outer(A: Expression, B: Expression) -> Any:
     """The outer product: all entries of ``A`` times all entries of ``B``; the axes of ``A`` first.
 
@@ -244,6 +291,7 @@ def outer(A: Expression, B: Expression) -> Any:
     return EinsumProduct(f"{left},{right}->{left}{right}", A, B)
 
 
+@explained
 def logdet(A: Expression) -> Any:
     """The logarithm of the determinant of a square matrix, where that is positive; its gradient is ``inv(A).T``.
 
@@ -272,6 +320,7 @@ def logdet(A: Expression) -> Any:
     return entrywise_functions.log(det(A))
 
 
+@explained
 def solve(A: Expression, b: Expression) -> Any:
     """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix, as `numpy.linalg.solve`.
 

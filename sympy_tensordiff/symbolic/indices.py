@@ -32,6 +32,7 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
@@ -46,6 +47,7 @@ class Substitution(dict[Expr, Expr]):
     """A rule for `xreplace` that means free symbols only: binders inside keep theirs."""
 
 
+@explained
 def indices(names: str, *others: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
 
@@ -151,8 +153,10 @@ def as_expr(value: object, what: str) -> Any:
     except SympifyError:
         expr = None
     if not isinstance(expr, sympy.Basic):
-        array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
-        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
+        hint = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
+        if isinstance(value, str):
+            hint = '; a text is not a symbol: n = td.indices("n") is one for an index or a size'
+        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{hint}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
 
@@ -302,7 +306,8 @@ def _reason(expr: Any) -> str:
     ):
         return (
             f"{expr} is data of a tensor, but no entry of one of integers: where data select what is read, use such "
-            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int)"
+            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int) or "
+            "IndexedBase('idx', integer=True)"
         )
     return (
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "

@@ -14,17 +14,20 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
+@explained
 def lift(expr: Any) -> Any:
     """SymPy's own notation rewritten into the classes of this package.
 
@@ -193,6 +196,7 @@ class _Lift(Rewriting):
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
             limits.append((index, low, _unguarded(low, high)))
+        refuse_imaginary(expr.function, type(expr).__name__)
         body = yield self.visit(expr.function, scope)
         if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
@@ -208,10 +212,10 @@ class _Lift(Rewriting):
         result = lift_matrix(expr, lambda part: self.run(part, scope))
         return self.known(result, expr) if isinstance(result, TensorSymbol) else result
 
-    def conjugate(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Of what is real here, though SymPy has not been told."""
-        argument = yield self.visit(expr.args[0], scope)
-        return expr.func(argument) if argument.has(S.ImaginaryUnit) else argument
+    def of_complex(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """A function of complex numbers, of what is declared real."""
+        refuse_undeclared(expr, [old for old, _ in scope])
+        return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The same node over lifted arguments, unless SymPy's scalar node has taken whole tensors for scalars."""
@@ -231,7 +235,7 @@ class _Lift(Rewriting):
         sympy.IndexedBase: whole,
         sympy.Indexed: entry,
         sympy.KroneckerDelta: delta,
-        sympy.conjugate: conjugate,
+        **dict.fromkeys(OF_COMPLEX, of_complex),
     }
 
 
@@ -248,7 +252,8 @@ def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
         )
     if base.is_extended_real is False or base.is_commutative is False:
         raise UnsupportedError(f"the IndexedBase {base} is declared not to be real; tensors are real")
-    result: TensorSymbol = TensorSymbol(str(base.label), shape if base.shape is None else base.shape)
+    dtype = int if base.is_integer else float
+    result: TensorSymbol = TensorSymbol(str(base.label), shape if base.shape is None else base.shape, dtype=dtype)
     return result
 
 

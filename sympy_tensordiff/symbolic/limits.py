@@ -10,10 +10,10 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpre
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.rows import linear
-from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
-from sympy_tensordiff.symbolic.whole import refuse_whole
+from sympy_tensordiff.symbolic.whole import index_letters, is_whole, refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
 
@@ -27,10 +27,13 @@ def checked_body(value: Any, owner: str) -> Expr:
             "use a tensor's entries, e.g. A[i, j]"
         )
     for node in nodes_in([body], native_parts):
-        if isinstance(node, TensorExpr):
-            refuse_whole(node, f"the body of {owner}")
+        if is_whole(node):
+            entry = f"{node.name if node.is_symbol else 'T'}[{', '.join(index_letters(node.rank))}]"
+            refuse_whole(
+                node, f"the body of {owner}", also=f", or write an entry of it, {entry}; td.sum adds all entries"
+            )
         elif node is S.ImaginaryUnit:
-            raise UnsupportedError(f"the body of {owner} is complex: {body}; tensors are real, split it into two")
+            refuse_imaginary(body, owner)
     return body
 
 

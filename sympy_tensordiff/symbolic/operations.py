@@ -19,6 +19,7 @@ from sympy_tensordiff.symbolic.base import Node, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
+from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_undeclared, way_out
 from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -122,8 +123,13 @@ def operand(value: Any, owner: str) -> Expr:
                 f"{owner}: the operand {expr} is a whole tensor that has no shape yet: evaluate the derivative first, "
                 "with .doit(), or write td.diff"
             )
+        if isinstance(node, OF_COMPLEX):
+            refuse_undeclared(node)
         if node is S.ImaginaryUnit or node in NOT_FINITE:
-            raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real")
+            advice = f": {way_out(())}" if node is S.ImaginaryUnit else ""
+            if node in (S.Infinity, S.NegativeInfinity):
+                advice = ": for a value that is never the greatest or least take a large number"
+            raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real{advice}")
     return expr
 
 

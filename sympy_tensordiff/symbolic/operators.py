@@ -15,6 +15,7 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
@@ -24,8 +25,9 @@ from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
+from sympy_tensordiff.symbolic.signatures import Expression
 from sympy_tensordiff.symbolic.tabulate import read, tabulate
-from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
+from sympy_tensordiff.symbolic.whole import comparison, is_whole, refuse_asked, refuse_whole
 
 
 def add(*terms: Any) -> Any:
@@ -119,9 +121,34 @@ def remainder(left: Any, right: Any) -> Any:
     return subtract(left, multiply(right, floor_divide(left, right)))
 
 
-def matmul(left: Any, right: Any) -> Any:
-    """``left @ right`` by NumPy's rule: of matrices and vectors, and of stacks of matrices in the last two axes."""
-    left, right = operand(left, "operator @"), operand(right, "operator @")
+@explained
+def matmul(A: Expression, B: Expression) -> Any:
+    """``A @ B`` by NumPy's rule: of matrices and vectors, and of stacks of matrices in the last two axes.
+
+    Parameters
+    ----------
+    A, B : Expr
+        Of rank 1 or more; the axes before the last two are repeated to one shape as in NumPy.
+
+    Returns
+    -------
+    Expr
+        A tensor expression; a scalar for two vectors.
+
+    Raises
+    ------
+    ShapeError
+        If one is a scalar, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+    >>> td.matmul(A, x), td.matmul(x, x)
+    (A @ x, x.T @ x)
+    """
+    left, right = operand(A, "operator @"), operand(B, "operator @")
     shapes = shape_of(left), shape_of(right)
     if () in shapes:
         raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is no matrix; the product with a scalar is *")
@@ -169,7 +196,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "pos": lambda tensor: tensor,
     "abs": lambda tensor: elementwise(Abs, tensor),
 }
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS = {"lt": ("<", "less"), "le": ("<=", "less_equal"), "gt": (">", "greater"), "ge": (">=", "greater_equal")}
 
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
@@ -190,12 +217,12 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda self: function(self) if is_whole(self) else scalar(self)
 
 
-def _comparison(name: str, sign: str) -> Callable[[Any, Any], Any]:
+def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any]:
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any) -> Any:
         for value in (self, other):
-            refuse_whole(value, f"operator {sign}", COMPARISON)
+            refuse_whole(value, f"operator {sign}", comparison(function))
         return scalar(self, other)
 
     return operator
@@ -225,8 +252,8 @@ def install(tensor_class: Any) -> None:
             method = f"__{'r' * reflected}{name}__"
             methods[method] = _binary(method, function, reflected)
     methods |= {f"__{name}__": _unary(f"__{name}__", function) for name, function in UNARY.items()}
-    methods |= {f"__{name}__": _comparison(f"__{name}__", sign) for name, sign in COMPARISONS.items()}
-    methods["__matmul__"] = matmul
+    methods |= {f"__{name}__": _comparison(f"__{name}__", *found) for name, found in COMPARISONS.items()}
+    methods["__matmul__"] = lambda self, other: matmul(self, other)
     methods["_part"] = part
     methods["__rmatmul__"] = lambda self, other: matmul(other, self)
     for method, function in methods.items():
@@ -275,8 +302,10 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append((start, step, len(shape)))
             shape.append(length)
         else:
-            next(extents)
-            places.append(as_expr(index, "an index"))
+            extent, place = next(extents), as_expr(index, "an index")
+            # As the bounds of a slice, a negative number counts from the end of the axis.
+            counts_back = place.is_Integer and place < 0 and not (extent.is_Integer and place < -extent)
+            places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]

@@ -9,6 +9,7 @@ from typing import Any
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
@@ -36,6 +37,7 @@ ShapeError
 """
 
 
+@explained
 def reshape(A: Expression, shape: Any) -> Any:
     """The entries in the order of their indices, the last one fastest, as a tensor of another shape.
 
@@ -76,6 +78,7 @@ def reshape(A: Expression, shape: Any) -> Any:
     return reshaped
 
 
+@explained
 def ravel(A: Expression) -> Any:
     """All entries as a vector, in the order of their indices, the last one fastest.
 
@@ -140,6 +143,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], l
 # ---------------------------------------------------------------------------- moves
 
 
+@explained
 def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
     """The tensor with some axes at other places; the others keep their order.
 
@@ -178,6 +182,7 @@ def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
     return transpose(A, tuple(order))
 
 
+@explained
 def flip(A: Expression, axis: Any = None) -> Any:
     """The entries in the opposite order, along all axes or some.
 
@@ -213,6 +218,7 @@ def flip(A: Expression, axis: Any = None) -> Any:
     return tabulate(shape, (A,), entry)
 
 
+@explained
 def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
     """The entries moved along axes; those that leave come in again at the other end.
 
@@ -292,6 +298,7 @@ def _triangle(A: Any, owner: str, condition: Any) -> Any:
     return tabulate(shape_of(A), (A,), lambda *at: Piecewise((read(A, at), condition(*at[-2:])), (S.Zero, True)))
 
 
+@explained
 def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
     """The tensor with more entries before and behind, all of one value.
 

@@ -9,6 +9,7 @@ from sympy import Expr, Mul, S
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import entrywise_functions
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square
@@ -94,6 +95,7 @@ def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _with_ones(TensorLogSumExp(A, gone), gone, keepdims) if gone else A
 
 
+@explained
 def softmax(A: Expression, axis: Any = -1) -> Any:
     """``exp(A)`` divided by its sum over an axis, without overflow.
 
@@ -304,6 +306,7 @@ def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 # ---------------------------------------------------------------------------- entry by entry
 
 
+@explained
 def norm(A: Scalar, ord: Any = 2) -> Any:
     """A norm of the vector of all entries; of a matrix the 2-norm is that of Frobenius.
 

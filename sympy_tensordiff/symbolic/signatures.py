@@ -7,9 +7,10 @@ docstrings that several functions or classes share are written once (`documented
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import cleandoc
-from typing import Any, Protocol, TypeAlias, TypeVar
+from inspect import cleandoc, isfunction
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -30,7 +31,7 @@ Documented = TypeVar("Documented")
 
 
 def documented(sections: str) -> Callable[[Documented], Documented]:
-    r"""A decorator that puts sections behind the first paragraph of a docstring.
+    r"""A decorator that puts sections behind the first paragraph of a docstring, and explains calls of a function.
 
     >>> documented("Raises")(type("T", (), {"__doc__": "A class." + chr(10) * 2 + "Notes"})).__doc__
     'A class.\n\nRaises\n\nNotes'
@@ -40,6 +41,6 @@ def documented(sections: str) -> Callable[[Documented], Documented]:
         if described.__doc__:  # there is none under python -OO
             first, _, rest = cleandoc(described.__doc__).partition("\n\n")
             described.__doc__ = "\n\n".join(filter(None, (first, cleandoc(sections), rest)))
-        return described
+        return cast(Documented, explained(described)) if isfunction(described) else described
 
     return with_sections

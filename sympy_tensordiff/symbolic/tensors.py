@@ -6,6 +6,7 @@ import keyword
 import re
 import sys
 import unicodedata
+from functools import partial
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr, S, Tuple
@@ -14,14 +15,20 @@ from sympy.core.symbol import Str
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, named_in
 
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
+
+
+MAX_AXES = 64
+"""As many axes as an array of NumPy can have."""
 
 
 class TensorSymbol(PrintedSymbol, TensorExpr):
@@ -76,6 +83,11 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     _is_leaf = True
     _diff_wrt = True
 
+    @partial(
+        explained,
+        name="td.TensorSymbol",
+        hints={"shape": 'give the shape, td.TensorSymbol("X", (n, m)) with n, m = td.indices("n m")'},
+    )
     def __new__(
         cls,
         name: Any,
@@ -88,6 +100,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     ) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = checked_name(name)
+        if len(extents) > MAX_AXES:
+            raise ShapeError(f"tensor {name} has {len(extents)} axes, and arrays of NumPy have {MAX_AXES} at most")
         parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
         symmetry = dtype if dtype in (_SYMMETRIC, _POSITIVE) else _symmetry(symmetric, positive, name)
         if symmetry is not None:
@@ -261,7 +275,8 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""
-        return self.body.xreplace(Substitution(zip(self.indices, indices, strict=True)))
+        written: Expr = Replacement(Substitution(zip(self.indices, indices, strict=True)))(self.body)
+        return written
 
 
 _INT, _SYMMETRIC, _POSITIVE = Str("int"), Str("symmetric"), Str("positive")

@@ -16,8 +16,18 @@ from sympy.core.function import Application
 
 from sympy_tensordiff.errors import UnsupportedError
 
-CASES = "select entries: td.elementwise(lambda a, b: Piecewise((a, a > b), (b, True)), A, B)"
-COMPARISON = "a comparison of tensors is one truth for each entry: " + CASES
+CASES = "select entries by td.where(td.greater(A, B), A, B)"
+
+
+def comparison(name: str) -> str:
+    """Return what to write in place of a comparison of tensors: ``name`` is that of the function."""
+    names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
+    return (
+        f"a comparison of tensors is one truth for each entry: write {names}, 1 where it holds and 0 elsewhere, and "
+        + CASES.replace("greater", name or "greater")
+    )
+
+
 SUM = (
     "write td.sum(A, axis) for a sum over axes, or sum entries: td.IndexedSum(A[i, j], (i, 0, n - 1)); "
     "the derivative of a sum by a whole tensor is td.gradient(expression, X)"
@@ -31,7 +41,7 @@ ASKING = {
         "Max or Min of a whole tensor",
         "write td.maximum(A, B) or td.minimum(A, B), which are entry by entry",
     ),
-    ("sympy.core.relational", "__new__"): ("a comparison of a whole tensor", COMPARISON),
+    ("sympy.core.relational", "__new__"): ("a comparison of a whole tensor", comparison("")),
     ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
     ("sympy.tensor.array.arrayop", "tensorproduct"): ("tensorproduct of whole tensors", "write td.outer(A, B)"),
     ("sympy.tensor.array.array_derivatives", "_dispatch_eval_derivative_n_times"): (
@@ -84,7 +94,7 @@ def index_letters(rank: int) -> list[str]:
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
-def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
+def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
     """Raise where a tensor of rank > 0 stands in for a scalar."""
     if not is_whole(operand):
         return
@@ -94,7 +104,7 @@ def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
     entry = f"{name}[{', '.join(letters)}]"
     shown = operand if operand.is_symbol else f"the tensor T = {operand}"
     way_out = way_out or f"write it entry by entry, e.g. TensorComprehension({entry} + 1, {limits})"
-    raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}")
+    raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}{also}")
 
 
 def refuse_asked(tensor: Any, asking: FrameType) -> None:

@@ -18,6 +18,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Derivative
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
+from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
@@ -85,6 +86,7 @@ class Point:
         return _Slope(value, smooth, noise)
 
 
+@explained
 def check_derivative(
     expression: Expr,
     wrt: Any,

@@ -121,11 +121,19 @@ def test_index_form_is_written_out(run):
     assert found.count("TensorComprehension") == 1
 
 
-@pytest.mark.parametrize("form", ["numpy", "numba", "cuda"])
+@pytest.mark.parametrize("form", ["numpy", "numba", "c", "cuda"])
 def test_kernels(run, form):
     parsed = td.parse(QUADRATIC)
     code = td.generate_code((parsed.tensors["A"], parsed.tensors["x"]), parsed.derivative(), form)
     assert answer(run, "--form", form, QUADRATIC) == code.rstrip()
+
+
+def test_formulas_as_they_are_written_on_paper(run):
+    names = "declare A[m, n], x[n], b[m]"
+    by_bars, by_name = (answer(run, f"{names} {norm}^2", "--wrt", "x") for norm in ("||A*x - b||", "norm2(A*x - b)"))
+    assert by_bars == by_name == "2*A.T @ (A @ x - b)"
+    assert answer(run, "declare x f(x) = sin(x)*x^2") == "x**2*cos(x) + 2*x*sin(x)"
+    assert "compute(" in answer(run, "--form", "c", "declare x[n] f(x) = ||x||^2")
 
 
 def test_arguments_of_a_kernel(run):

@@ -108,12 +108,12 @@ def test_matrix_formulas() -> None:
 
 def test_what_to_differentiate_with_respect_to() -> None:
     question = {"language": "matrix", "source": "norm2(A*x - y)^2"}
-    assert told(**question)["wrt"] == ["A"]  # the first name
+    assert told(**question)["wrt"] == ["x"]  # the likeliest name
     assert told(**question, wrt=["x"])["derivative"]["matrix"] == {"text": "2*A.T @ (A @ x - y)"}
     assert told(**question, wrt=["x"], order=2)["derivative"]["matrix"] == {"text": "2*A.T @ A"}
     assert told(**question, wrt=["x", "y"], order=2)["derivative"]["matrix"] == {"text": "-2*A.T"}
     assert told(**question, wrt=["x", "y"], order=1)["wrt"] == ["x"]
-    assert told(**question, wrt=["gone"])["wrt"] == ["A"]
+    assert told(**question, wrt=["gone"])["wrt"] == ["x"]
     assert told(wrt=["gone"])["wrt"] == ["x"]
     gather = {"language": "index", "source": "declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x"}
     assert told(**gather)["variables"] == ["x"]
@@ -162,7 +162,23 @@ def test_convexity_over_domains() -> None:
     assert "write positive, nonnegative" in told(**question, domains={"x": "here"})["convex"]["error"]
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("sum(log(1+exp(-y.*(X*w)))) + l*w'*w", "X"),
+        ("tr(A*X*B*X')", "X"),
+        ("a'*u + v'*v", "u"),
+        ("b'*c", "b"),
+        ("f(b) = ||A*x - b||^2", "b"),
+        ("||A*x - b||^2 derivative wrt A", "A"),
+    ],
+)
+def test_the_likeliest_variable(source: str, name: str) -> None:
+    assert told(language="any", source=source)["wrt"] == [name]
+
+
 def test_graph_and_code() -> None:
+    assert "double" in told(want="c")["code"]["text"]
     assert told(want="graph")["graph"]["text"].count("<svg") == 1
     assert "td.jacobian(expression, x)" in told(want="python")["code"]["text"]
     assert "cuda.grid" in told(want="cuda")["code"]["text"] and "np.cos" in told(want="numpy")["code"]["text"]

@@ -12,6 +12,7 @@ from sympy import exp
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.schedule import stages
+from sympy_tensordiff.integer import system
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", (n, m))
@@ -123,3 +124,24 @@ def test_which_sums_have_parts():
     assert not has_parts([wide], td.einsum("ij->j", wide))  # more than half as many entries as threads
     assert not has_parts([x], td.TensorComprehension(td.IndexedSum(x[k], (k, 0, i)), (i, n)))  # ranges of their own
     assert not has_parts([x], td.IndexedProduct(x[k], (k, 0, n - 1)))  # factors stay in order
+
+
+def test_proofs_do_not_read_the_sizes_of_other_kernels(monkeypatch):
+    """Each long sum of four symbolic axes has a number of parts, whose definition is a product of sizes."""
+    most = 0
+    original = system._closure
+
+    def counted(rows, also):
+        nonlocal most
+        found = original(rows, also)
+        most = max(most, len(found[0]))
+        return found
+
+    monkeypatch.setattr(system, "_closure", counted)
+    system.system.cache_clear()
+    o, v, q, r, s, t = td.indices("o v q r s t")
+    G, K, V = td.TensorSymbol("G", (n, n, n, n)), td.TensorSymbol("K", (n, o)), td.TensorSymbol("V", (n, v))
+    pairs = td.einsum("pqrs,pi,qa,rj,sb->iajb", G, K, V, K, V)
+    energy = td.IndexedSum(pairs[q, r, s, t] ** 2, (t, 0, v - 1), (s, 0, o - 1), (r, 0, v - 1), (q, 0, o - 1))
+    assert "t0_count" in td.generate_code([G, K, V], td.gradient(energy, (K, V)), "cuda")
+    assert most < 100

@@ -28,6 +28,7 @@ from programs import (
 from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.ir.loops import If, Set
 from sympy_tensordiff.codegen.ir.programs import Array, Check, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Number
@@ -275,3 +276,13 @@ def test_reads_by_data_are_tested():
     with pytest.raises(VerificationError, match=r"axis 0 of the read x\[idx\[i\]\] in Set is not provably inside"):
         verify(replace(program, checks=(Check((Row("ge", N - K - 1),), "too short"),)))
     verify(with_masks(program))
+
+
+def test_masked_entries_are_read_inside_of_the_array_whatever_the_mask_leaves_open():
+    """A mask may have no upper end, where conditions around it have one that NumPy evaluates later."""
+    space = {"np": np}
+    for name in ("nearest", "inside"):
+        exec(NUMPY_HELPERS[name], space)
+    entries, place = np.array([3, 5, 7]), np.array([-4, 0, 2, 9])
+    np.testing.assert_array_equal(space["inside"](entries, place >= 0, place), [0, 3, 7, 7])
+    np.testing.assert_array_equal(space["inside"](entries[:0], place >= 9, place), [0, 0, 0, 0])

@@ -113,3 +113,29 @@ def test_shifts_of_two_sums_with_one_greatest_exponent_are_added():
     values = {label: np.array([0, 1, 1, 2]), y: np.array([0.3, -0.2, 0.5, 0.1])}
     got = td.lambdify((label, y), function, backend="numpy")(values[label], values[y])
     np.testing.assert_allclose(got, np.array(evaluate(function, values), float), rtol=1e-13)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_condition_that_indices_differ_is_one_choice():
+    """InfoNCE without the own pair: one loop over `j != i`, with values that do not overflow."""
+    a, d = td.indices("a d")
+    z = td.TensorSymbol("z", (n, d))
+    product = td.IndexedSum(z[i, a] * z[j, a], (a, 0, d - 1))
+    row = td.IndexedSum(Piecewise((exp(product), sympy.Ne(i, j)), (0, True)), (j, 0, n - 1))
+    function = td.IndexedSum(log(row), (i, 0, n - 1))
+    results = (function, td.gradient(function, z))
+    program = build_program([z], results)
+    maxima = [s for k in program.kernels for s in statements(getattr(k, "body", ())) if is_accumulator(s)]
+    assert sum(reduction_of(each) == "max" for each in maxima) == 1
+    at = np.random.default_rng(3).standard_normal((6, 4)) * 30
+    scores = at @ at.T
+    np.fill_diagonal(scores, -np.inf)
+    top = scores.max(axis=1)
+    shares = np.exp(scores - top[:, None])
+    value = (top + np.log(shares.sum(axis=1))).sum()
+    shares /= shares.sum(axis=1)[:, None]
+    for backend in ("numpy", "numba"):
+        found, slope = td.lambdify([z], results, backend)(at)
+        np.testing.assert_allclose(found, value, rtol=1e-12)
+        np.testing.assert_allclose(slope, (shares + shares.T) @ at, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(td.lambdify([z], function, backend)(at), value, rtol=1e-12)

@@ -115,6 +115,51 @@ def test_shares_wherever_the_values_stand(name):
         np.testing.assert_allclose(gradient(at), expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
 
 
+PERIODIC = {
+    "two periods": (
+        td.IndexedMax(2 * x[Mod(k + 1, n)] - x[Mod(k + 2, n)], (k, 0, n - 1)),
+        lambda v: lambda at: 2 * np.roll(v, -1)[at] - np.roll(v, -2)[at],
+    ),
+    "from one": (
+        td.IndexedMin(exp(x[Mod(k, n)]) * x[Mod(k - 1, n)], (k, 1, n)),
+        lambda v: lambda at: np.exp(np.roll(v, -1)[at]) * v[at],
+    ),
+    "a number": (
+        td.IndexedMax(x[Mod(k + 1, 3)] ** 2 - 3 * x[Mod(k + 2, 3)], (k, 0, 2)),
+        lambda v: lambda at: v[(at + 1) % 3] ** 2 - 3 * v[(at + 2) % 3],
+    ),
+}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@every("name", [*PERIODIC])
+def test_periodic_reads_find_their_own_value(name):
+    """A value is read from its array at `Mod(p - 1, n)`, not at `p - 1`, which is outside for `p = 0`."""
+    function, written = PERIODIC[name]
+    choose = np.argmin if isinstance(function, td.IndexedMin) else np.argmax
+    kernels = [td.lambdify([x], td.gradient(function, x), backend) for backend in ("numpy", "numba")]
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        at = rng.standard_normal(5)
+        length = 3 if name == "a number" else 5
+        best = choose([written(at)(place) for place in range(length)])
+        step = 1e-6 * np.eye(5)
+        expected = [(written(at + h)(best) - written(at - h)(best)) / 2e-6 for h in step]
+        for kernel in kernels:
+            np.testing.assert_allclose(kernel(at), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_least_entry_of_a_cross_product():
+    a, y = td.TensorSymbol("a", 3), td.TensorSymbol("y", 3)
+    rng = np.random.default_rng(6)
+    for backend in ("numpy", "numba"):
+        slope = td.lambdify([a, y], td.gradient(td.min(td.cross(a, y)), y), backend)
+        for _ in range(20):
+            left, right = rng.standard_normal((2, 3))
+            np.testing.assert_allclose(slope(left, right), np.cross(left, np.eye(3))[:, np.cross(left, right).argmin()])
+
+
 INNER = td.IndexedMax(x[j] * exp(x[k]), (j, k, n - 1))
 MOVED = {
     "a multiple": td.IndexedMax(-3 * exp(x[k]) * x[k] / 7, (k, 0, n - 1)),

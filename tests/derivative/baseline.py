@@ -27,14 +27,14 @@ class Task:
     function : Expr
     by : tuple of Indexed
         One entry, or two for a second derivative.
-    refused : str
-        A part of the message with which this package refuses the function; empty where it does not.
+    by_data : bool
+        Whether data select entries: then a delta stays under the sum.
     """
 
     title: str
     function: Any
     by: tuple[Any, ...]
-    refused: str = ""
+    by_data: bool = False
 
 
 def array(name: str, *shape: Any) -> IndexedBase:
@@ -49,7 +49,7 @@ def without_shapes(task: Task) -> Task:
             return IndexedBase(expr.base.name)[tuple(map(bare, expr.indices))]
         return expr.func(*map(bare, expr.args)) if expr.args else expr
 
-    return Task(task.title, bare(task.function), tuple(map(bare, task.by)), task.refused)
+    return Task(task.title, bare(task.function), tuple(map(bare, task.by)), task.by_data)
 
 
 def tasks() -> dict[str, Task]:
@@ -102,7 +102,6 @@ def _index_maps() -> dict[str, Task]:
     both = Sum(w[k] * dilated[2 * i + 3 * k] * y[i], (i, 0, N - 1), (k, 0, K - 1))
     flattened = Sum(A[i, j] * flat[M * i + j], (i, 0, N - 1), (j, 0, M - 1))
     antidiagonals = Sum(diagonals[i + j] ** 2, (i, 0, M - 1), (j, 0, N - 1))
-    data = "where data select what is read"
     return {
         "6": Task("correlation, one entry", Sum(free[i + j] * z[j], (j, 0, M - 1)), (free[p],)),
         "7": Task("squares of sums of two indices", antidiagonals, (diagonals[p],)),
@@ -112,7 +111,7 @@ def _index_maps() -> dict[str, Task]:
         "11": Task("convolution of stride 2, one entry", Sum(w[k] * free[2 * i + k], (k, 0, K - 1)), (free[p],)),
         "11b": Task("squares of a convolution of stride 2", loss, (strided[p],)),
         "12": Task("convolution of stride 2 and dilation 3", both, (dilated[p],)),
-        "24": Task("entries chosen by data", Sum(x[c[i]] * y[i], (i, 0, N - 1)), (x[p],), data),
+        "24": Task("entries chosen by data", Sum(x[c[i]] * y[i], (i, 0, N - 1)), (x[p],), by_data=True),
         "26": Task("reversed order", Sum(x[N - 1 - i] * y[i], (i, 0, N - 1)), (x[p],)),
         "28": Task("Toeplitz matrix, one entry", Sum(free[i - j] * y[j], (j, 0, N - 1)), (free[p],)),
     }

@@ -198,7 +198,7 @@ def judged_ours(task: Task, where: list[Point]) -> Answer:
         kernel = kernel or td.lambdify(list(values), result, backend="numpy")
         number = float(point.derivative.evalf(DIGITS))
         exact = equal(_as_sympy(evaluate(result, values)), point.derivative)
-        inputs = [value.astype(float) if isinstance(value, np.ndarray) else value for value in values.values()]
+        inputs = [value.astype(s.dtype) if isinstance(value, np.ndarray) else value for s, value in values.items()]
         right += exact and bool(abs(kernel(*inputs) - number) <= 1e-12 * max(1, abs(number)))
     return Answer(result, right, len(where))
 

@@ -48,7 +48,7 @@ def test_the_jacobian_of_a_tensor_and_its_pushforward(seed):
         expected = slope(node, values, {leaf: direction})
         np.testing.assert_allclose(forward, expected, rtol=1e-9, atol=1e-9)
         given = graph.tensor("direction", leaf.shape)
-        tangent = TensorPushforward(graph, {leaf: [given]}, NOBODY).tangent(node)
+        tangent = TensorPushforward(graph, {leaf: [given]}, NOBODY, names).tangent(node)
         found = evaluate(tangent, {**values, given: direction})
         np.testing.assert_allclose(np.broadcast_to(found, np.shape(expected)), expected, rtol=1e-9, atol=1e-9)
 

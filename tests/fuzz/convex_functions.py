@@ -127,6 +127,14 @@ def _inverse(values: Values) -> Any:
     return np.linalg.inv(values[S])
 
 
+def _inverse_of_sum(values: Values) -> Any:
+    return np.linalg.inv(2 * values[S] + values[P])
+
+
+def _inverse_of_difference(values: Values) -> Any:
+    return np.linalg.inv(values[S] - values[P] / 9)
+
+
 OF_GENERAL: tuple[tuple[Callable[[], Any], Callable[[Values], Any]], ...] = (
     (lambda: reductions.norm(X @ W - Y) ** 2, lambda v: (_residual(v) ** 2).sum((-1, -2))),
     (lambda: reductions.norm(X @ W - Y), lambda v: np.sqrt((_residual(v) ** 2).sum((-1, -2)))),
@@ -165,6 +173,23 @@ OF_DEFINITE: tuple[tuple[Callable[[], Any], Callable[[Values], Any]], ...] = (
     (lambda: functions.trace(S @ S), lambda v: _trace(v[S], v[S])),
     (lambda: functions.trace(S @ A @ S), lambda v: _trace(v[S], v[A], v[S])),
     (lambda: functions.trace(P @ S @ P @ S), lambda v: _trace(v[P], v[S], v[P], v[S])),
+    (lambda: functions.trace(P @ functions.inv(S)), lambda v: _trace(v[P], _inverse(v))),
+    (lambda: reductions.sum(P * functions.inv(S)), lambda v: (v[P] * _inverse(v)).sum((-1, -2))),
+    (lambda: functions.dot(x, (P * functions.inv(S)) @ x), lambda v: _form(v[x], v[P] * _inverse(v), v[x])),
+    (lambda: functions.dot(x, functions.inv(S + P) @ x), lambda v: _form(v[x], np.linalg.inv(v[S] + v[P]), v[x])),
+    (lambda: functions.dot(x, functions.inv(S - P / 9) @ x), lambda v: _form(v[x], _inverse_of_difference(v), v[x])),
+    (
+        lambda: functions.trace(W.T @ functions.inv(2 * S + P) @ W),
+        lambda v: _trace(_turned(v[W]), _inverse_of_sum(v), v[W]),
+    ),
+    (lambda: functions.logdet(functions.inv(S)), lambda v: -_logdet(v)),
+    (lambda: -functions.logdet(2 * S + P), lambda v: np.linalg.slogdet(_inverse_of_sum(v))[1]),
+    (lambda: functions.trace(S @ S @ S), lambda v: _trace(v[S], v[S], v[S])),
+    (lambda: functions.trace(P @ S @ S @ S), lambda v: _trace(v[P], v[S], v[S], v[S])),
+    (lambda: -1 / functions.trace(functions.inv(S)), lambda v: -1 / _trace(_inverse(v))),
+    (lambda: 1 / functions.trace(functions.inv(S)), lambda v: 1 / _trace(_inverse(v))),
+    (lambda: -1 / functions.trace(functions.inv(2 * S + P)), lambda v: -1 / _trace(_inverse_of_sum(v))),
+    (lambda: entrywise.log(functions.trace(functions.inv(S))), lambda v: np.log(_trace(_inverse(v)))),
     (lambda: reductions.norm(S - T), lambda v: np.sqrt(((v[S] - v[T]) ** 2).sum((-1, -2)))),
     (lambda: reductions.sum(entrywise.exp(S)), lambda v: np.exp(v[S]).sum((-1, -2))),
     (lambda: -entrywise.log(functions.trace(S)), lambda v: -np.log(_trace(v[S]))),

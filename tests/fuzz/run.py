@@ -24,9 +24,12 @@ from sympy_tensordiff.errors import (
     VerificationError,
 )
 
-from . import convexity, formulas, function_checks, special_checks, system_checks
+from . import convexity, extrema, formulas, function_checks, second_orders, special_checks, system_checks
 
-KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity")
+KINDS = (
+    *("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity"),
+    *("pairs", "selections", "extrema", "masked"),
+)
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
 _WRONG = (CertificateError, DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
@@ -75,6 +78,10 @@ def _check(kind: str, seed: int) -> Outcome:
         "strides": special_checks.check_strides,
         "formulas": formulas.check_formula,
         "convexity": convexity.check_convexity,
+        "pairs": lambda n: second_orders.check_second_order("pairs", n),
+        "selections": lambda n: second_orders.check_second_order("selections", n),
+        "extrema": extrema.check_extrema,
+        "masked": lambda n: extrema.check_extrema(n, masks=True),
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)

@@ -40,6 +40,12 @@ tr(adj(X))                              | tr(det(X)*inv(X))
 norm2(A*x - y)^2                        | norm(A @ x - y)**2
 norm2(A*x - y)                          | norm(A @ x - y)
 norm2(X)^2                              | norm(X)**2
+||A*x - y||^2                           | norm(A @ x - y)**2
+||A*x - ||y||*b|| + |c|*||x||           | norm(A @ x - norm(y)*b) + abs(c)*norm(x)
+f(x) = x'*A*x                           | x @ A @ x
+f(x, y) = ||x - y||/(1 + |c|)           | norm(x - y)/(1 + abs(c))
+f = exp(-||x||^2)                       | exp(-norm(x)**2)
+declare A[n, m], x[m] f (x) = A*x       | A @ x
 norm1(A*x + b)                          | abs(A @ x + b).sum()
 (x - b)'*inv(S)*(x - b)                 | (x - b) @ inv(S) @ (x - b)
 norm2(x - a)                            | norm(x - a)
@@ -199,7 +205,26 @@ def test_languages():
         td.parse("x", language="matlab")
 
 
+def test_headings():
+    """What a formula is called says what it is a function of, where that is one name."""
+    for text in ("f(x) = x'*A*x", "declare x[n], A[n, n]  # a form\n f (x)=x'*A*x"):
+        assert td.parse(text).arguments == (td.parse(text).tensors["x"],)
+        assert td.parse(text).derivative() == td.parse(text + " derivative wrt x").derivative()
+    assert td.parse("f(x) = x'*A*x derivative wrt A").argument.name == "A"
+    assert td.parse("f(x, y) = x'*y").arguments == td.parse("f = x'*y").arguments == ()
+    assert td.parse("f(z) = ||x||").arguments == ()
+    index = "declare x[n]  f = sum(x[i]**2, i)  derivative wrt x"
+    assert td.parse(index) == td.parse_indexed(index)
+
+
 ERRORS = """
+f(x) = x = y | a formula is an expression without `=`; index notation reads f[i] = …; `f(x) =` may stand before
+sum(f(x) = x) | a formula is an expression without `=`
+declare A[n, n] |A|*c | |A| takes a number, not a matrix; write abs(x) for the entries, ||x|| for the norm, det(A) for
+sum(|x|) | |x| takes a number, not a column vector
+||x | the end of the input is not expected here, but `||`
+x || y | `||` is not expected here
+‖x‖ | does not belong to matrix formulas; the norm is ||x||
 a*x | x may be a vector or a number, and nothing here decides; write `declare x[n] a*x` or `declare x a*x`
 x + y | x and y may be vectors or numbers, and nothing here decides
 declare A[n, n] tr(A)*exp(y) | write `declare y[n], A[n, n] tr(A)*exp(y)` or `declare y, A[n, n]
@@ -252,7 +277,30 @@ def test_too_many_names():
     assert len(td.parse(f"declare {', '.join(names)} {'+'.join(names)}").tensors) == 15
 
 
-PIECES = [*"xyabABX", *["'", "*", ".*", "./", "+", "-", "^", ".^", "@", ".T", "(", ")", "2", "0.5", "eye", "vector(1)"]]
+PIECES = [
+    *"xyabABX",
+    *[
+        "||",
+        "|",
+        "f(x) =",
+        "'",
+        "*",
+        ".*",
+        "./",
+        "+",
+        "-",
+        "^",
+        ".^",
+        "@",
+        ".T",
+        "(",
+        ")",
+        "2",
+        "0.5",
+        "eye",
+        "vector(1)",
+    ],
+]
 PIECES += ["sin(", "tr(", "inv(", "det(", "norm2(", "sum(", "log(", "diag(", ",", "declare ", "[n]", "derivative wrt x"]
 
 

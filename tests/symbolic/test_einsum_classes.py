@@ -209,6 +209,7 @@ REFUSED = {
     "nothing to compare": (lambda: td.maximum(), ArgumentTypeError, "maximum: there is nothing to compare"),
     "complex": (lambda: td.elementwise(lambda a: sympy.I * a, A), UnsupportedError, "is not a finite real number"),
     "labels": (lambda: td.outer(EIGHT, EIGHT), ArgumentError, "outer: 54 axes are more than the 52 labels a-z and A-Z"),
+    "axes of NumPy": (lambda: td.TensorSymbol("E", (2,) * 65), ShapeError, "tensor E has 65 axes, and arrays of NumPy"),
     "axes": (lambda: td.sum(td.TensorSymbol("E", (2,) * 53)), ArgumentError, "has 53 axes, more than the 52 labels"),
     "broadcast": (lambda: TensorAdd(A, td.ones(n)), ShapeError, r"axes meet from the last one on, as in NumPy: for others write the broadcast, "),
     "axes differ": (lambda: TensorAdd(A, A.T), ShapeError, r"axis 0 of operand \d \(A\) has extent n, .*; the extents must be equal, or one of them 1"),

@@ -25,9 +25,11 @@ LONGEST_DOMAIN = 40
 """The longest text for a domain."""
 LARGEST_SIZE = 1000
 """Of an axis for which numbers are tried."""
-WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "convex", "numbers")
+VARIABLES = ("x", "X", "w", "W", "theta", "beta", "u", "U", "z", "Z", "y", "Y")
+"""The names that a formula is differentiated with respect to where it does not say, the likeliest first."""
+WANTS = ("formulas", "python", "numpy", "numba", "c", "cuda", "graph", "check", "convex", "numbers")
 LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
-"""Languages of the input as `parse` calls them; ``None`` for the one that it recognises."""
+"""Languages of the input as `parse` calls them; ``None`` for the one that it detects."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}
 
 
@@ -41,13 +43,13 @@ class Request(NamedTuple):
     Attributes
     ----------
     language : {"any", "index", "matrix", "text"}
-        Of ``source``: what it is recognised as, index notation, a matrix formula, or the text language.
+        Of ``source``: what it is detected to be, index notation, a matrix formula, or the text language.
     source : str
         At most 20,000 characters.
     order : {1, 2}
         2: the derivative with respect to what comes last, once more.
     wrt : list of str
-        What to differentiate with respect to; empty: as the source says, else the first name.
+        What to differentiate with respect to; empty: as the source says, else the likeliest name.
     sizes : dict of str
         Sizes for ``"numbers"``; those that are not named are 2, 3, 4, … in the order of their names.
     domains : dict of str
@@ -130,7 +132,8 @@ def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tup
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
     if not names and not parsed.arguments:  # a matrix formula
-        names = [name for name, tensor in parsed.tensors.items() if tensor.dtype is float][:1]
+        known = [name for name, tensor in parsed.tensors.items() if tensor.dtype is float]
+        names = [name for name in VARIABLES if name in known][:1] or known[:1]
     parsed = parsed.with_respect_to(names[:order] or None)
     if order == 2 and len(names) < 2:
         parsed = parsed.with_respect_to((*parsed.arguments, parsed.arguments[-1]))

@@ -53,10 +53,17 @@ def gamma(x):
 
     return np.vectorize(one, otypes=[float])(x)
 ''',
+    "nearest": '''
+def nearest(x, *index):
+    """The entries of x, which may have none, that are nearest to an index; then 0."""
+    if not x.size:
+        return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
+    return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
+''',
     "inside": '''
 def inside(x, condition, *index):
     """The entries of x at an index where a condition holds, and 0 elsewhere."""
-    return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
+    return np.where(condition, nearest(x, *index), 0)
 ''',
     "lgamma": '''
 def lgamma(x):
@@ -69,13 +76,6 @@ def lgamma(x):
             return math.inf
 
     return np.vectorize(one, otypes=[float])(x)
-''',
-    "nearest": '''
-def nearest(x, *index):
-    """The entries of x, which may have none, that are nearest to an index; then 0."""
-    if not x.size:
-        return np.zeros(np.broadcast_shapes(*map(np.shape, index)), x.dtype)
-    return x[tuple([np.clip(place, 0, length - 1) for place, length in zip(index, x.shape)])]
 ''',
     "power": '''
 def power(x, n):

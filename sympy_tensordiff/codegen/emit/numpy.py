@@ -98,7 +98,10 @@ class KernelPrinter:
         inner = block.child("")
         inner.line(f'"""{task_text(self.kernel, self.names)}."""')
         inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
-        self.body(self.kernel.body, Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes)))
+        frame = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
+        for extent in self.box:  # slices and views of a negative length are those of something else
+            frame = self.narrowing.where_some(frame, Affine.of(0), extent)
+        self.body(self.kernel.body, frame)
         _, *lines = block.render()
         # Sizes in the shapes of arrays are passed where they stand in the text.
         words = set(WORD.findall("\n".join(lines)))

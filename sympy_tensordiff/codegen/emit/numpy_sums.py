@@ -80,7 +80,7 @@ class Narrowing:
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
-        frame = self._where_some(frame, low, stop)
+        frame = self.where_some(frame, low, stop)
         return frame._replace(lanes=frame.lanes.replace(span, Span(axis, low, stop)))
 
     # ------------------------------------------------------------------------ loops
@@ -109,7 +109,7 @@ class Narrowing:
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
         stop, frame = self._extreme(frame, f"{loop.variable}_stop", stops, -1)
-        frame = self._where_some(frame, low, stop)
+        frame = self.where_some(frame, low, stop)
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
@@ -144,7 +144,7 @@ class Narrowing:
                 kept.append(form)
         return kept
 
-    def _where_some(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
+    def where_some(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
         """The frame whose block runs where there are values from ``low`` to ``stop``."""
         some = Row("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):

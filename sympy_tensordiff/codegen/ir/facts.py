@@ -67,6 +67,12 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
+        self._sizes: dict[Variable, frozenset[Variable]] = {size.name: frozenset() for size in program.sizes}
+        for size in program.sizes:
+            atoms = frozenset[Variable]().union(*(form.atoms() for form in (*size.lows, *size.highs)))
+            self._sizes[size.name] = atoms & self._sizes.keys()
+        self._facts_by_sizes = [(fact, self._own(fact)) for fact in self.facts]
+        self._plain = tuple([fact for fact in self.facts if not fact.form.compounds()])
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
@@ -74,10 +80,34 @@ class Prover:
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
-        """Whether ``row`` follows from ``context`` in every call."""
-        if implied(row, (*context, *self.facts)):  # true of most rows, of which many programs have many cases
+        """Whether ``row`` follows from ``context`` in every call.
+
+        Most rows follow from what the context and the call say without quotients, maxima and products. Of the computed
+        sizes, the definitions of those that occur are enough: a size that is only defined restricts no other.
+        """
+        if implied(row, (*context, *self._plain)):
             return True
-        return any(self.cases) and all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
+        used = self._sizes_in((row, *context))
+        facts = tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
+        if facts != self._plain and implied(row, (*context, *facts)):
+            return True
+        cases = dict.fromkeys(tuple([each for each in case if self._own(each) <= used]) for case in self.cases)
+        return any(cases) and all(implied(row, (*context, *case, *facts)) for case in cases)
+
+    def _sizes_in(self, rows: Iterable[Row]) -> set[Variable]:
+        """The computed sizes in some rows, and in the definitions of these sizes."""
+        waiting = [v for row in rows for v in self._own(row)]
+        found: set[Variable] = set()
+        while waiting:
+            size = waiting.pop()
+            if size not in found:
+                found.add(size)
+                waiting += self._sizes[size]
+        return found
+
+    def _own(self, row: Row) -> frozenset[Variable]:
+        """The computed sizes in a row."""
+        return row.form.atoms() & self._sizes.keys()
 
     def axes_inside(
         self, load: Load, context: Sequence[Row], shape: Sequence[Affine] | None = None

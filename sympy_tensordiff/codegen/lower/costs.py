@@ -10,11 +10,7 @@ factorization machine takes 1.3 times as long (twice in NumPy), with `_ENTRY` at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from sympy_tensordiff.integer.affine import Affine
 
 LONG = 16
 """Axes of this length or more let a library for matrices run at full speed."""
@@ -69,28 +65,3 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
     """Whether a product of matrices should lose so many multiplications, and its entries be spread."""
     return _LIBRARY * (before - after) > _SPREAD * entries
-
-
-# ---------------------------------------------------------------------------- about how long axes are
-# About how long axes are, where plans are compared: sizes that are symbols are taken for what the user expects.
-
-
-SIZE = 100
-"""What a size is taken for of which nothing is said."""
-
-
-class Hints:
-    """The expected values of forms over sizes and free indices.
-
-    Parameters
-    ----------
-    sizes : mapping, optional
-        The expected values of variables.
-    """
-
-    def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
-        self.sizes = dict(sizes or {})
-
-    def __call__(self, form: Affine) -> int:
-        """The expected value of an extent, 1 or more."""
-        return max(1, form.evaluate({v: self.sizes.get(v, SIZE) for v in form.atoms()}))

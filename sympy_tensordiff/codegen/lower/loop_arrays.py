@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice, product
+from math import lcm
 
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, index_forms
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.instances import instances
+from sympy_tensordiff.graph.instances import Comparison, instances
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.data import compounds_in, data_entries
-from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.signs import with_signs
+
+MAX_MOVES = 16
+"""At most so many combinations of periods are tried for one match."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class LoopArrays:
         self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
         self.around: dict[int, Rows] = {}
         """The rows of the binder of each variable."""
+        self.upright: dict[Rows, dict[Affine, Affine]] = {}
+        """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
         """The variables, rows and body of a binder, the same ones each time."""
@@ -145,22 +151,18 @@ class LoopArrays:
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(self, arrays: Sequence[LoopArray], value: Node, known: Rows) -> Node | None:
-        """The entry of one of the arrays that holds a value; None where that is another one.
+        """The entry of one of the arrays that is proved to hold a value; None where there is none.
 
-        A value of one form may stand in several, or in none where it is of another case: it stands where it is filled.
+        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide.
         """
         facts = (*self.lowering.facts, *known)
-        found = []
+        facts += tuple(unconditional_reads(self.graph, value, facts)) if arrays else ()
         for stored in arrays:
             for forms in self.forms(stored, value, known):
                 place = dict(zip(stored.candidate.axes, forms, strict=True))
-                rows = tuple(row.substitute(place) for row in stored.candidate.rows)
-                if not is_empty((*rows, *facts)):
-                    found.append((stored, forms, rows))
-                    break
-        if len(found) > 1:
-            found = [each for each in found if all(implied(row, facts) for row in each[2])]
-        return self.read(*found[0][:2]) if found else None
+                if all(implied(row.substitute(place), facts) for row in stored.candidate.rows):
+                    return self.read(stored, forms)
+        return None
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
         """The integers with which the values of an array are this one."""
@@ -170,14 +172,25 @@ class LoopArrays:
             return
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
-            own = instances(self.graph, stored.candidate.node, stored.axes, again, partial(self.alike, known=known))
+            compare = self.comparison(stored, known)
+            own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
             for found in chain(own, self.instances_where(stored, again, known)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
-    def alike(self, node: Node, known: Rows) -> Node:
+    def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
         """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
         facts = (*self.lowering.facts, *known)
-        return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(gist(form, facts)))])[0]
+        done = self.upright.setdefault(facts, {})
+
+        def upright(form: Affine) -> Affine:
+            if form not in done:
+                done[form] = _upright(gist(form, facts))
+            return done[form]
+
+        def alike(node: Node) -> Node:
+            return with_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
+
+        return Comparison(upright, alike, partial(_moves, stored))
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """A value with new variables in place of its index forms, and the form of each variable."""
@@ -199,30 +212,76 @@ class LoopArrays:
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
         """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
         axes, node = stored.axes, stored.candidate.node
-        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
-        parts = {part for part in parts if part.atoms() <= node.free}
-        while True:
-            values = {part: Affine.variable(self.graph.fresh("w")) for part in sorted(parts)}
-            pattern = self.graph.substitute(node, values)
-            seen = {part for part in parts if part.atoms().intersection(axes) <= pattern.free}
-            if seen == parts:
-                break
-            parts = seen
-        holes = {next(form.variables()): part for part, form in values.items()}
         facts = (*self.lowering.facts, *known)
-        alike = partial(self.alike, known=known)
-        for found in instances(self.graph, pattern, (*axes, *holes), value, alike) if holes else ():
-            given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
-            if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
-                yield found
+        compare = self.comparison(stored, known)
+        for holes, pattern in self.patterns(node, axes):
+            for found in instances(self.graph, pattern, (*axes, *holes), value, compare):
+                given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
+                if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
+                    yield found
+
+    def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
+        """A node with variables in place of as many parts of its index forms as leave each axis in sight."""
+        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
+        own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
+        tried = set()
+        for first in range(len(own)):
+            holes: dict[int, Compound] = {}
+            pattern = node
+            for part in (*own[first:], *own[:first]):
+                hole = self.graph.fresh("w")
+                next_pattern = self.graph.substitute(pattern, {part: Affine.variable(hole)})
+                if next_pattern.free >= part.atoms().intersection(axes):
+                    holes[hole], pattern = part, next_pattern
+            chosen = frozenset(holes.values())
+            if holes and chosen not in tried:
+                tried.add(chosen)
+                yield holes, pattern
+
+
+def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
+    """The integers ``found`` for the axes of an array, and those that differ from them by whole periods and are inside.
+
+    ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
+    """
+    yield dict(found)
+    candidate = stored.candidate
+    moves: list[list[tuple[Affine, Affine] | None]] = []
+    for axis in stored.axes:
+        lows = dict.fromkeys(
+            Affine({axis: 1}) - row.form
+            for row in candidate.rows
+            if row.kind == "ge" and row.form.coefficient(axis) == 1 and axis not in row.form.hidden()
+        )
+        moves.append([None, *product(lows, _periods(candidate.node, axis))])
+    for chosen in islice(product(*moves), 1, MAX_MOVES):
+        moved = dict(found)
+        for axis, move in zip(stored.axes, chosen, strict=True):
+            if move is not None:
+                low, period = move[0].substitute(moved), move[1]
+                form = found[axis] - low
+                moved[axis] = low + form - times(period, quotient_by(form, period))
+        yield moved
+
+
+def _periods(node: Node, axis: int) -> list[Affine]:
+    """The divisors of the quotients in the indices of a node that vary along an axis, and the least common multiple."""
+    found = compounds_in(form for part in reachable(node) for form in index_forms(part))
+    divisors = dict.fromkeys(
+        Affine.of(part.divisor)
+        for part in found
+        if isinstance(part, (Quotient, SymbolicQuotient)) and axis in part.form.atoms()
+    )
+    numbers = [m.constant for m in divisors if m.is_constant]
+    return list(divisors | dict.fromkeys([Affine.of(lcm(*numbers))] if numbers else []))
 
 
 def _upright(form: Affine) -> Affine:
-    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``."""
-    turned = {}
+    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``, inner quotients first."""
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):
             first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)
             if first < 0:
-                turned[found] = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
-    return form.substitute(turned) if turned else form
+                opposite = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
+                return _upright(form.substitute({found: opposite}))
+    return form

@@ -147,11 +147,30 @@ class Lowering(Matrices):
         rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
         context = Context((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
+        if not part.free.isdisjoint(entry.atoms().intersection(block.context.variables)):
+            # One array for each value would hold no less than is read of it.
+            found: scalars.Scalar | None = yield self._selected_factor(node, block)
+            return found
         kept = yield self._temporary(part, context, shared=True)
         if kept is None:
             return None
         stored, index = kept
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
+
+    def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+        """The same for a sum of products, with the factors that do not depend on its indices in front."""
+        variables, rows, body = self.graph.open(node)
+        tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
+        factors = self.graph.factors(product)
+        outer = [factor for factor in factors if factor.free.isdisjoint(variables)]
+        if not outer:
+            return None
+        rest = self.graph.guard(tests, self.graph.mul([factor for factor in factors if factor not in outer]))
+        found: scalars.Scalar | None = yield self._selected(self.graph.sum(variables, rows, rest), block)
+        if found is None:
+            return None
+        number: scalars.Scalar = yield self.value(self.graph.mul(outer), block)
+        return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         tensor = node.args[0]

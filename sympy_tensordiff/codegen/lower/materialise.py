@@ -18,7 +18,7 @@ import sympy
 
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.plan import Candidate
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 
@@ -132,11 +132,6 @@ def _repeats(node: Node, arg: Node) -> bool:
 
 STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse"})
 """What is an array before anything is computed with it, besides sums of products."""
-
-
-def sums_labels(node: Node) -> bool:
-    """Whether a node is an einsum with a label that is summed."""
-    return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
 
 
 def is_product(node: Node) -> bool:

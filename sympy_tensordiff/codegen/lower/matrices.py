@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Pr
 from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
 from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Ranges, Slant, Split, Terms, joined, length, merged
 from sympy_tensordiff.codegen.lower.materialise import calls_external
-from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded, kind_of
+from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.storage import Storage
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
@@ -88,7 +88,7 @@ class Matrices(Storage):
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
         """The index at which an array holds a part; None where there is none."""
-        candidate = self.planner.candidate(node, context) if kind_of(node) in self._kinds else None
+        candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 

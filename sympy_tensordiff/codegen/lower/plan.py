@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
@@ -70,6 +69,10 @@ class Candidate:
         )
 
 
+Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], ...]]
+"""The rows, lows and highs of a candidate, which are those of all parts that depend on the same combinations."""
+
+
 @dataclass(frozen=True)
 class Stored:
     """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
@@ -90,12 +93,14 @@ class Planner:
         self.graph = graph
         self.facts = facts
         self._axes: list[int] = []
-        self._divided: dict[Node, frozenset[Affine]] = {}
+        self._forms_in: dict[Node, frozenset[Affine]] = {}
+        self._domains: dict[tuple[tuple[Affine, ...], Context, bool], Domain | None] = {}
 
     def rank(self, node: Node, context: Context) -> int:
         """The number of combinations of the axes and loops that ``node`` depends on."""
         used = [v for v in context.variables if v in node.free]
-        return len(independent(dict.fromkeys(_vectors(node, used))))
+        vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
+        return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> Candidate | None:
         """``node`` as a function of as few integers as possible; None where that cannot be stored.
@@ -106,10 +111,19 @@ class Planner:
         axes = self._numbered(len(forms))
         node = self._over(node, axes, list(inverse), list(inverse.values()))
         # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
-        held = [axis for axis in axes if axis in node.free]
-        forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
-        axes = self._numbered(len(held))
-        node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
+        if not node.free.issuperset(axes):
+            held = [axis for axis in axes if axis in node.free]
+            forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
+            axes = self._numbered(len(held))
+            node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
+        key = tuple(forms), context, rounded
+        if key not in self._domains:
+            self._domains[key] = self._domain(forms, axes, context, rounded)
+        domain = self._domains[key]
+        return None if domain is None else Candidate(node, axes, key[0], *domain)
+
+    def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
+        """Where some combinations run, and the bounds of each one; None where one has no bounds."""
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -120,7 +134,7 @@ class Planner:
                 return None
             lows.append(low)
             highs.append(high)
-        return Candidate(node, axes, tuple(forms), rows, tuple(lows), tuple(highs))
+        return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[Candidate]:
         """``node`` as a function of quotients of the variables where these are no more integers, and as `candidate`."""
@@ -140,7 +154,7 @@ class Planner:
 
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
         """The quotients of the axes and loops that stand in the index forms of ``node``."""
-        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.quotients()}
+        parts = {part for form in self._forms(node) for part in form.quotients()}
         held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
 
@@ -193,19 +207,15 @@ class Planner:
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
         """Whether ``node`` may be computed wherever ``rows`` hold."""
-        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
+        divisors = divided_by(form for form in self._forms(node) if form.compounds())
+        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
-    def _divisors(self, node: Node) -> frozenset[Affine]:
-        """What the indices in ``node`` are divided by."""
-        stack = [node]
-        while stack:
-            part = stack[-1]
-            waiting = [arg for arg in part.args if arg not in self._divided]
-            stack += waiting
-            if not waiting:
-                own = divided_by(form for form in index_forms(stack.pop()) if form.compounds())
-                self._divided[part] = frozenset(own).union(*(self._divided[arg] for arg in part.args))
-        return self._divided[node]
+    def _forms(self, node: Node) -> frozenset[Affine]:
+        """The index forms that stand in a node and below it; each node is visited once for all that are above it."""
+        known = self._forms_in
+        for part in reachable(node, known=known):
+            known[part] = frozenset(index_forms(part)).union(*(known[arg] for arg in part.args))
+        return known[node]
 
     def _numbered(self, count: int) -> tuple[int, ...]:
         """The axes of parts, the same for all of them."""
@@ -278,14 +288,24 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
             if arg not in seen and not keys.isdisjoint(arg.free):
                 seen.add(arg)
                 stack.append(arg)
-        forms = list(index_forms(part))
-        while forms:
-            form = forms.pop(0)
-            forms += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
-            vector = tuple(form.coefficient(v) for v in used)
+        for form in _with_inner_forms(*index_forms(part)):
+            vector = _vector(form, used)
             if any(vector):
                 positive = signed or next(c for c in vector if c) > 0
                 found.append(vector if positive else tuple(-c for c in vector))
+    return found
+
+
+def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:
+    """The coefficients of a form on some variables."""
+    return tuple([form.coefficient(v) for v in used])
+
+
+def _with_inner_forms(*forms: Affine) -> list[Affine]:
+    """Forms, and those inside of their quotients and other compounds."""
+    found = list(forms)
+    for form in found:
+        found += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
     return found
 
 
@@ -350,50 +370,3 @@ def _integer_inverse(
         if again != vector:
             return None
     return [tuple(row) for row in rows]
-
-
-# ---------------------------------------------------------------------------- where axes are counted from
-# Where the axes of tables are counted from: the same for parts that differ in nothing else, so that one serves all.
-
-
-class Starts:
-    """Remembers the candidates of one program."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._first: dict[Node, tuple[int, ...]] = {}
-        """The starts of the first candidate, by its node with axes that start at 0."""
-
-    def as_before(self, found: Candidate) -> Candidate:
-        """A candidate whose axes are counted from where those of the first one were that is equal otherwise."""
-        starts = tuple(_start(found, axis) for axis in found.axes)
-        first = self._first.setdefault(self._moved(found, [-start for start in starts]).node, starts)
-        return self._moved(found, [one - start for one, start in zip(first, starts, strict=True)])
-
-    def _moved(self, found: Candidate, by: Sequence[int]) -> Candidate:
-        """The same with axes that are less by so much, so that the constants beside them are more."""
-        if not any(by):
-            return found
-        places = {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True)}
-        return replace(
-            found,
-            node=self.graph.substitute(found.node, places),
-            forms=tuple([form - n for form, n in zip(found.forms, by, strict=True)]),
-            rows=tuple([row.substitute(places) for row in found.rows]),
-            lows=tuple([tuple([low - n for low in lows]) for lows, n in zip(found.lows, by, strict=True)]),
-            highs=tuple([tuple([high - n for high in highs]) for highs, n in zip(found.highs, by, strict=True)]),
-        )
-
-
-def _start(found: Candidate, axis: int) -> int:
-    """The least constant beside an axis in index forms, which is more by 1 where the axis is counted from 1 less."""
-    constants = []
-    for form in (form for part in reachable(found.node) for form in index_forms(part)):
-        if (factor := form.coefficient(axis)) and len(form.atoms() & frozenset(found.axes)) == 1:
-            constants.append((abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)))
-    return min(constants, default=(1, 0))[1]
-
-
-def kind_of(node: Node) -> tuple[str, Any]:
-    """What two nodes have in common that differ in their indices only."""
-    return node.op, node.data if node.op in ("call", "compare") else None

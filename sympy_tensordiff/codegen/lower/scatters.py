@@ -43,8 +43,11 @@ def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, b
     waiting = [body]
     while waiting:
         term = waiting.pop()
-        if term.op == "add":
-            waiting += reversed(term.args)
+        number, core = graph.split_coefficient(term)
+        if core.op == "add" and (
+            number == 1 or any(arg.op == "sum" and selects(graph, arg, axes) for arg in core.args)
+        ):
+            waiting += [graph.scale(number, arg) for arg in reversed(core.args)]
             continue
         part = None
         for factor in term.args if term.op == "mul" else (term,):

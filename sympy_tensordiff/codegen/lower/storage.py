@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
-from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Starts, Stored, kind_of
+from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
+from sympy_tensordiff.codegen.lower.starts import Starts
+from sympy_tensordiff.codegen.lower.structures import Structures
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -100,7 +102,7 @@ class Storage:
         self._taken = {*self.names.values(), *arrays.values(), *reserved}
         self._locals: set[str] = set()
         self._all_locals: set[str] = set()
-        self._kinds: set[tuple[str, Any]] = set()
+        self._structures = Structures()
         self._tried: dict[str, int] = {}
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
@@ -156,7 +158,7 @@ class Storage:
             order = tuple(candidate.forms.index(unit) for unit in units)
             stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
             self.stored.setdefault(candidate.node, []).append(stored)
-            self._kinds.add(kind_of(candidate.node))
+            self._structures.add(candidate.node)
 
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
@@ -211,7 +213,7 @@ class Storage:
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
-        if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
+        if not wanted and node not in self._structures and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
             for stored in self.stored.get(node, ()):
@@ -310,7 +312,7 @@ class Storage:
         self.notes.append(f"{name}: {'a tensor of its own' if candidate.node.op == 'comprehension' else why}")
         stored = Stored(name, candidate, lows, order)
         self.stored.setdefault(candidate.node, []).append(stored)
-        self._kinds.add(kind_of(candidate.node))
+        self._structures.add(candidate.node)
         # Under a guard the entries are 0 where others may need them.
         if candidate.node.op == "comprehension" and not (lows or guard):
             self._know_entries(name, axes, extents, body)

@@ -15,8 +15,6 @@ import sympy
 
 from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.lower.contract import in_pairs
-from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.exponentials import finite
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
@@ -27,10 +25,12 @@ from sympy_tensordiff.codegen.lower.materialise import (
     is_product,
     solved_place,
 )
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.recognition import ORDERED, recognise
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
+from functools import partial
+from itertools import combinations, product
 
 import sympy
 
@@ -17,7 +18,8 @@ from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number, breadth_first
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 from sympy_tensordiff.simplify.signs import with_signs
@@ -31,8 +33,32 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     graph : Graph
     nodes : sequence of Node
     """
-    nodes = with_signs(graph, nodes, numbers=False)
+    nodes = rewritten(graph, with_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
     return [node if node.whole else _entries_in_terms(graph, node) for node in nodes]
+
+
+def _with_choices(graph: Graph, total: Node) -> Node:
+    """An addition with ``x if f != 0 else 0`` in place of ``x`` where ``f > 0`` and ``x`` where ``f < 0``.
+
+    Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
+    everything that reads it would have again.
+    """
+    terms = list(total.args) if total.op == "add" and not total.shape else []
+    guards = [n for n, term in enumerate(terms) if term.op == "guard"]
+    for n, m in combinations(guards, 2):
+        rows, others = terms[n].data, terms[m].data
+        if terms[m].op != "guard" or terms[n].args != terms[m].args:
+            continue
+        own, other = ([row for row in left if row not in right] for left, right in ((rows, others), (others, rows)))
+        if len(own) != 1 or len(other) != 1 or {own[0].kind, other[0].kind} != {"ge"}:
+            continue
+        form, value = own[0].form + 1, terms[n].args[0]
+        if form + other[0].form + 1 == Affine() and any(part.op in RANGED for part in reachable(value)):
+            unequal = graph.compare("ne", graph.index(form), graph.zero)
+            terms[n] = graph.guard([row for row in rows if row in others], graph.select(unequal, value, graph.zero))
+            terms[m] = graph.zero
+            return _with_choices(graph, graph.add(terms))
+    return total
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:

@@ -186,6 +186,19 @@ class CompiledFunction:
             self._recent = remember(self.program.arguments, args, prepared, run)
         return self._nested(filled) if out is None else out
 
+    def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """Fill ``out`` as a call does; return a function that fills other results for other arguments, unchecked.
+
+        These must have the shapes, types, memory orders and integers of ``args`` and ``out``, whose arrays are aligned
+        and in C order.
+        """
+        try:
+            prepared = self._checker.prepare(args)
+        except EmptyAxes as empty:
+            return self._at(empty.sizes).runner(args, out)
+        self._check_data(prepared.suspects, args)
+        return functools.partial(self._run_quietly, self._compute(prepared, self._targets(tuple(args), prepared, out)))
+
     def _compute(self, prepared: Prepared, filled: Sequence[Any]) -> Callable[..., None]:
         """Fill the results of a call, in which Numba may compile; what has filled them."""
         parallel = self._in_parallel()

@@ -13,11 +13,11 @@ from sympy_tensordiff.codegen.emit.forms import tuple_text
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import check_determined
-from sympy_tensordiff.codegen.lower.costs import Hints
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.results import SINGLE
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader

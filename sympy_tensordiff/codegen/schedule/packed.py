@@ -20,8 +20,9 @@ from sympy_tensordiff.codegen.ir.rename import Renaming, claimed, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
 from sympy_tensordiff.codegen.ir.walk import all_names
-from sympy_tensordiff.codegen.lower.costs import Hints, is_worth_packing
+from sympy_tensordiff.codegen.lower.costs import is_worth_packing
 from sympy_tensordiff.codegen.lower.storage import Entry
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.simplify.signs import with_signs

@@ -10,6 +10,7 @@ from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.parsing.frontend import TERMINALS, Language, read, token_text
 from sympy_tensordiff.parsing.indexed.build import Builder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.symbolic.calls import explained
 
 LONGEST = 20_000
 """The longest input, in characters."""
@@ -60,6 +61,7 @@ INDEXED = Language(
 )
 
 
+@explained
 def parse_indexed(text: str) -> ParsedExpression:
     """An expression out of a text in index notation.
 

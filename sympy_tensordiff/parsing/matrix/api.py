@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -37,10 +38,15 @@ _NUMPY = frozenset({"AT", "POWER", "DOT_T"})
 _MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
 
 
+_EQUATION = "a formula is an expression without `=`; index notation reads f[i] = …"
+
+
 def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
+    if token.type == "HEADING":
+        return f"{_EQUATION}; `f(x) =` may stand before a whole formula"
     if token.type == "LEFT_BRACKET":
         return "entries such as A[i, j] are index notation, which reads declare A[n, n]  s = sum(A[i, i], i)"
     return ""
@@ -54,7 +60,8 @@ FORMULAS = Language(
     example=EXAMPLE,
     signs={
         "": "names and operators consist of the letters and signs of ASCII",
-        "=": "a formula is an expression without `=`; index notation reads f[i] = …",
+        "=": _EQUATION,
+        **dict.fromkeys("‖∥", "the norm is ||x||"),
         ".": "a number has a digit before or behind the point, and the only attribute is .T",
         "\\": "write inv(A)*b",
         "_": "names begin with a letter",
@@ -71,10 +78,18 @@ FORMULAS = Language(
 )
 
 
+_PRINTED = {"Abs": "abs", "Max": "max", "Min": "min"}
+"""Functions of numbers as SymPy prints them."""
+_HEADED = re.compile(r"\w+")
+
+
 def read_matrix(text: str) -> ParsedExpression:
     """The expression of a formula, with the tensors that its names stand for."""
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
+    for node in nodes:
+        if node.kind == "call":
+            node.text = _PRINTED.get(node.text, node.text)
     names = _names(nodes)
     declared = {node.text: node for node in root.of_kind("declaration")}
     check_declared(root.of_kind("declaration"))
@@ -90,6 +105,9 @@ def read_matrix(text: str) -> ParsedExpression:
     orders, assumed = inferred(nodes, names, orders, _is_numpy(nodes))
     tensors, expression = _built(nodes, orders, declared)
     arguments = tuple(_argument(node, tensors) for node in root.of_kind("argument"))
+    headed = [name for node in root.of_kind("heading") for name in _HEADED.findall(node.text)[1:] if name in tensors]
+    if len(headed) == 1 and not arguments:  # f(x) = … is a function of x
+        arguments = (tensors[headed[0]],)
     assumptions = tuple(f"{name} is {order_word(order)}" for name, order in assumed.items())
     return ParsedExpression(tensors, expression, arguments, assumptions)
 

@@ -78,6 +78,9 @@ class Builder:
             return sympy.pi
         return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
 
+    def _modulus(self, node: Tree, value: Any) -> Any:
+        return self.entrywise("abs", value)
+
     def _tuple(self, node: Tree, *parts: Any) -> Any:
         return S.Zero
 

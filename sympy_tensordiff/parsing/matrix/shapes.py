@@ -205,6 +205,14 @@ class Shapes:
             f"{HIGHEST}; write .^ for the powers of the entries"
         )
 
+    def _modulus(self, node: Tree, operand: Axes) -> Axes:
+        if any_axis(operand):
+            raise node.error(
+                f"{node.shown} takes a number, not {WORDS[order_of(operand)]}; write abs(x) for the entries, "
+                "||x|| for the norm, det(A) for the determinant"
+            )
+        return operand
+
     def _tuple(self, node: Tree, *parts: Axes) -> Axes:
         return None, None
 

@@ -1,15 +1,15 @@
-"""In which order the operands of an einsum are multiplied, two at a time.
+"""The sizes to plan for, and the order in which the operands of an einsum are multiplied, two at a time.
 
-The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply the matrices of a
-chain with each other although a vector stands at its end, so it also runs with the number of multiplications; its
-thorough ones miss the best order where three operands share a label: so they are compared with each other.
+The orders come from the searches of `opt_einsum`. Its greedy search minimises memory and would multiply the matrices of
+a chain with each other although a vector ends it, so it also runs with the number of multiplications; its thorough
+searches miss the best order where three operands share a label: the orders are compared with each other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import count
 from math import prod
 from typing import Any
@@ -17,11 +17,61 @@ from typing import Any
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
 
-from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.materialise import sums_labels
-from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.contractions import is_core, sums_labels
+from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import atoms_in
+
+SIZE = 100
+"""What a size is taken for of which nothing is said."""
+
+
+class Hints:
+    """The expected values of forms over sizes and free indices.
+
+    Parameters
+    ----------
+    sizes : mapping, optional
+        The expected values of variables.
+    """
+
+    def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
+        self.sizes = dict(sizes or {})
+        self.shorter: dict[Any, int] | None = None
+
+    def __call__(self, form: Affine) -> int:
+        """The expected value of an extent, 1 or more."""
+        return max(1, form.evaluate({v: self.sizes.get(v, SIZE) for v in form.atoms()}))
+
+    def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
+        """Return hints by which `fine` tells the sizes of a graph apart; those that do so already stay.
+
+        Of orders that take the same work at the expected sizes, one that runs along the axes of the results is better:
+        its work is that of one entry for each of them, however long they are. Else the axes of most variables count as
+        the longer ones: a square matrix is not multiplied by others where there is a vector or a flat matrix.
+        """
+        if self.shorter is not None:
+            return self
+        axes = Counter(v for node in nodes if node.op == "tensor" for extent in node.shape for v in extent.atoms())
+        most = max(axes.values(), default=0)
+        hints = Hints(self.sizes)
+        hints.shorter = {v: int(count < most) for v, count in axes.items()}
+        for v in atoms_in(extent for root in roots for extent in root.shape):
+            hints.shorter[v] = hints.shorter.get(v, 0) + 2
+        return hints
+
+    def fine(self, form: Affine) -> int:
+        """Return the expected value of an extent in parts, a little less for sizes that count as shorter."""
+        shorter = self.shorter or {}
+        return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
+
+
+_PARTS = 128
+"""The number of parts of an extent of 1, see `Hints.fine`."""
+
+
+# ---------------------------------------------------------------------------- orders
+
 
 Labels = frozenset[int]
 Path = Sequence[tuple[int, ...]]
@@ -46,8 +96,14 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     """
     if len(inputs) < 3:
         return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
-    extents: dict[int, int] = dict(sizes)
-    operands = list(inputs)
+    used = sorted(frozenset().union(*inputs))
+    return _cheapest_path(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
+
+
+@lru_cache(maxsize=4096)
+def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
+    """The same for three operands or more."""
+    operands, sizes = list(inputs), dict(sizes_of_labels)
 
     def multiplications(_: int, __: int, ___: int, ____: Labels, one: Labels, two: Labels) -> int:
         return int(compute_size_by_dict(one | two, sizes))
@@ -58,8 +114,8 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
         searches += [paths.dynamic_programming, partial(paths.branch, nbranch=2)]
     if len(inputs) <= _FEW:
         searches.append(paths.optimal)
-    candidates = (_numbered(search(operands, output, extents)) for search in searches)
-    return min(candidates, key=lambda path: _cost(operands, output, extents, path))
+    candidates = (_numbered(search(operands, output, sizes)) for search in searches)
+    return min(candidates, key=lambda path: _cost(operands, output, sizes, path))
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
@@ -169,11 +225,17 @@ class Products:
         return operation_count(inputs, frozenset(output), sizes, path)
 
     def gathered(
-        self, node: Node, output: tuple[int, ...], done: Mapping[Node, Node], most: int | None = None
+        self,
+        node: Node,
+        output: tuple[int, ...],
+        done: Mapping[Node, Node],
+        most: int | None = None,
+        opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
         """The operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
 
         ``done`` are the nodes that operands have become; what has more than ``most`` operands is left unfinished.
+        The einsums ``opened`` are absorbed as well.
         """
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))
@@ -181,7 +243,7 @@ class Products:
         stack = [(node, output)]
         while stack and (most is None or len(operands) <= most):
             part, labels = stack.pop()
-            if part is not node and part not in self.absorbed:
+            if part is not node and part not in self.absorbed and part not in opened:
                 part = done.get(part, part)
                 if not is_outer(part):
                     operands.append((part, labels))

@@ -16,13 +16,13 @@ Afterwards an einsum node has two operands; or one, of which it sums axes; or su
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.costs import Hints
-from sympy_tensordiff.codegen.lower.paths import (
+from sympy_tensordiff.graph.contraction_order import (
     Extents,
+    Hints,
     Labelled,
     Path,
     Products,
@@ -44,22 +44,37 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 """
 
 
-def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints) -> list[Node]:
-    """``roots`` with all einsum nodes as products of two operands at most, but for those that sum nothing."""
-    work = _Pairing(graph, roots, hints)
+_EVEN = 0.9
+"""Orders whose works are as close as this are even: then a product of a sum is taken term by term.
+
+The matrix of the sum may be much larger than the result, where a size is not what it is taken for.
+"""
+
+
+def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
+    """Return ``roots`` with all einsum nodes as products of two operands at most, but for those that sum nothing.
+
+    The nodes ``known`` stay as they are.
+    """
+    work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]
 
 
 class _Pairing:
-    def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints) -> None:
+    def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node]) -> None:
         self.graph = graph
-        parts = reachable(*roots)
-        self.products = Products(parts, roots, hints)
-        self.hints = hints
+        self.known = known
+        parts = reachable(*roots, known=known)
+        self.hints = hints.for_graph(roots, parts)
+        self.products = Products(parts, roots, self.hints)
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
         self.first: dict[Node, set[Node]] = {}
         """The products of two operands with which an order of least work can begin, and the einsum nodes of these."""
+        self.written: dict[Node, Node] = {}
+        """The sums of tensors as they were before their terms were products of two."""
+        self.work: dict[Node, int] = {}
+        self.terms: dict[tuple[Node, frozenset[Node]], tuple[int, Node]] = {}
         self.current = graph.zero
         self.pair_up(parts)
         if any(len(nodes) > 1 for nodes in self.first.values()):
@@ -67,8 +82,10 @@ class _Pairing:
 
     def pair_up(self, parts: Sequence[Node]) -> None:
         """Find the products of all nodes, in the order of their arguments."""
-        self.done.clear()
+        self.done = {node: node for node in self.known}
         self.single.clear()
+        self.written.clear()
+        self.terms.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
@@ -78,37 +95,68 @@ class _Pairing:
             )
             if self.products.uses[part] == 1:
                 self.single.add(self.done[part])
+            if part.op == "add":
+                self.written[self.done[part]] = part
 
     def core(self, node: Node) -> Node:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        work, result = self.ordered(operands, output, extents)
-        for place, (operand, labels) in enumerate(operands):
-            if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
-                own = len(operand.args) * self.products.volume(labels, extents) if operand in self.single else 0
-                apart = [self.term(operands, place, term, output, extents) for term in operand.args]
-                if 2 * sum(cost for cost, _ in apart) <= work + own:
-                    return self.graph.add([part for _, part in apart])
+        self.work[node], result = self.ordered(operands, output, extents)
         return result
 
+    def product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
+        """About the work of a product of two operands, or of a sum over axes of one, and itself.
+
+        A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
+        need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
+        of a system, which takes one sum as well as one term.
+        """
+        work = self.products.volume([label for _, labels in operands for label in labels], extents)
+        if any(_core_of(operand).op == "inv" for operand, _ in operands):
+            return work, self.graph.ein(1, operands, output, extents)
+        for place, (operand, labels) in enumerate(operands):
+            written = self.written.get(operand, operand)
+            if written.op == "add" and written.shape and any(map(_is_sparse, written.args)):
+                single = operand in self.single
+                cores = [core for core in map(_core_of, written.args) if is_core(core) and single]
+                opened = frozenset(core for core in cores if self.products.uses[core] == 1)
+                saved = len(written.args) * self.products.volume(labels, extents) if single else 0
+                saved += sum(self.work.get(core, 0) for core in opened)
+                apart = [self.term(operands, place, term, output, extents, opened) for term in written.args]
+                total = sum(cost for cost, _ in apart)
+                if (_EVEN if opened else 2) * total <= work + saved:
+                    return total, self.graph.add([part for _, part in apart])
+        return work, self.graph.ein(1, operands, output, extents)
+
     def term(
-        self, operands: Sequence[Labelled], place: int, term: Node, output: tuple[int, ...], extents: Extents
+        self,
+        operands: list[Labelled],
+        place: int,
+        term: Node,
+        output: tuple[int, ...],
+        extents: Extents,
+        opened: frozenset[Node],
     ) -> tuple[int, Node]:
-        """About the work of an einsum, and itself, with one term in place of a sum."""
+        """About the work of an einsum, and itself, with one term for a sum; the products ``opened`` are part of it."""
         graph = self.graph
         old, labels = operands[place]
         changed = [*operands[:place], (graph.broadcast(term, old.shape), labels), *operands[place + 1 :]]
         whole = graph.ein(1, changed, output, extents)
-        factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
-        core = node.args[0] if is_view(node) and node.args else node
-        if not is_core(core):
-            return self.products.volume(output, extents), whole
-        inner = tuple(range(len(core.shape)))
-        gathered, lengths = self.products.gathered(core, inner, self.done)
-        work, found = self.ordered(gathered, inner, lengths)
-        work += self.products.volume(output, extents) if core is not node else 0
-        return work, graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
+        key = whole, opened
+        if key not in self.terms:
+            factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
+            core = _core_of(node)
+            if is_core(core):
+                inner = tuple(range(len(core.shape)))
+                gathered, lengths = self.products.gathered(core, inner, self.done, opened=opened)
+                work, found = self.ordered(gathered, inner, lengths)
+                work += self.products.volume(output, extents) if core is not node else 0
+                new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
+                self.terms[key] = work, new
+            else:
+                self.terms[key] = self.products.volume(output, extents), whole
+        return self.terms[key]
 
     def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
         """About the work of an einsum, and itself in products of two operands."""
@@ -120,20 +168,23 @@ class _Pairing:
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
-        operands = [self.reduced(part, held) for part in operands]
+        operands = [self.reduced(part, held, extents) for part in operands]
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
-        sizes = {label: self.hints(extent) for label, extent in extents.items()}
+        sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         work = operation_count(inputs, frozenset(output), sizes, path)
         if 3 <= len(inputs) <= _FEW:
             path = self.common(tensors, output, sizes, work) or path
-        for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
-            labels = tuple(sorted(product))
-            tensors.append((self.graph.ein(1, [tensors[number] for number in step], labels), labels))
+        work = 0
+        for step, (_, left) in zip(path, products(inputs, frozenset(output), path), strict=True):
+            labels = tuple(sorted(left))
+            own, node = self.product([tensors[number] for number in step], labels, extents)
+            work += own
+            tensors.append((node, labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
 
     def common(
@@ -158,11 +209,16 @@ class _Pairing:
                 best = saved, path
         return None if best is None else best[1]
 
-    def reduced(self, part: Labelled, held: Counter[int]) -> Labelled:
+    def reduced(self, part: Labelled, held: Counter[int], extents: Extents) -> Labelled:
         """An operand summed over the labels that nothing else has."""
         labels = part[1]
         kept = tuple(dict.fromkeys(label for label in labels if held[label] > 1))
-        return part if len(kept) == len(set(labels)) else (self.graph.ein(1, [part], kept), kept)
+        return part if len(kept) == len(set(labels)) else (self.product([part], kept, extents)[1], kept)
+
+
+def _core_of(node: Node) -> Node:
+    """The operand of a view; another node itself."""
+    return node.args[0] if is_view(node) and node.args else node
 
 
 def _is_sparse(node: Node) -> bool:

@@ -1,0 +1,56 @@
+"""Where the axes of tables are counted from: the same for parts that differ in nothing else, so that one serves all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.lower.plan import Candidate, index_forms
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+
+
+class Starts:
+    """Remembers the candidates of one program."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._first: dict[Node, tuple[int, ...]] = {}
+        """The starts of the first candidate, by its node with axes that start at 0."""
+
+    def as_before(self, found: Candidate) -> Candidate:
+        """A candidate whose axes are counted from where those of the first one were that is equal otherwise."""
+        starts = _starts(found)
+        first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
+        return self._moved(found, [one - start for one, start in zip(first, starts, strict=True)])
+
+    def _moved(self, found: Candidate, by: Sequence[int]) -> Candidate:
+        """The same with axes that are less by so much, so that the constants beside them are more."""
+        if not any(by):
+            return found
+        places = _places(found, by)
+        return replace(
+            found,
+            node=self.graph.substitute(found.node, places),
+            forms=tuple([form - n for form, n in zip(found.forms, by, strict=True)]),
+            rows=tuple([row.substitute(places) for row in found.rows]),
+            lows=tuple([tuple([low - n for low in lows]) for lows, n in zip(found.lows, by, strict=True)]),
+            highs=tuple([tuple([high - n for high in highs]) for highs, n in zip(found.highs, by, strict=True)]),
+        )
+
+
+def _places(found: Candidate, by: Sequence[int]) -> dict[int, Affine]:
+    """The axes that are counted from elsewhere, each with the form that takes its place."""
+    return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
+
+
+def _starts(found: Candidate) -> tuple[int, ...]:
+    """For each axis the least constant beside it in index forms, which is more by 1 where it is counted from 1 less."""
+    constants: dict[int, tuple[int, int]] = {}
+    own = frozenset(found.axes)
+    for form in (form for part in reachable(found.node) for form in index_forms(part)):
+        held = form.atoms() & own
+        if len(held) == 1 and (factor := form.coefficient(axis := next(iter(held)))):
+            constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
+            constants[axis] = min(constant, constants.get(axis, constant))
+    return tuple(constants.get(axis, (1, 0))[1] for axis in found.axes)

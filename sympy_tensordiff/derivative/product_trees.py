@@ -1,0 +1,152 @@
+"""The product rule along the tree of the cheapest contraction.
+
+A product of many operands is differentiated as the products of two that compute it: each of them costs two more
+products of the same size in a reverse sweep, and two in a forward sweep. So a derivative takes a small multiple of the
+operations of the product, whatever the shapes are, and no intermediate is larger than those of the product itself
+(but for the axes of what is differentiated).
+
+Source: reverse and forward mode over a binary evaluation tree (Griewank & Walther 2008, sections 3.1 and 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.contraction_order import Hints, contraction_path
+from sympy_tensordiff.graph.gathering import Label, Operand
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+
+class ProductTree(NamedTuple):
+    """A product of two operands of one kind or the other: leaves, which are operands of the whole, or such products.
+
+    Attributes
+    ----------
+    node : Node
+        The value of the product.
+    labels : tuple of labels
+        One for each axis of ``node``.
+    factors : tuple of ProductTree
+        What is multiplied; empty for a leaf.
+    place : int
+        The position of a leaf among the operands of the whole.
+    is_active : bool
+        Whether an operand below depends on a variable.
+    """
+
+    node: Node
+    labels: tuple[Label, ...]
+    factors: tuple[ProductTree, ...]
+    place: int
+    is_active: bool
+
+    @property
+    def operand(self) -> Operand:
+        """The value with its labels."""
+        return self.node, self.labels
+
+
+def product_tree(
+    graph: Graph, operands: Sequence[Operand], output: Collection[Label], is_active: Callable[[int], bool]
+) -> ProductTree:
+    """Return the tree of the cheapest contraction of `operands`, at nominal sizes.
+
+    Parameters
+    ----------
+    graph : Graph
+    operands : sequence of (Node, labels)
+        One or more.
+    output : collection of labels
+        The labels that are not summed.
+    is_active : callable
+        Whether the operand at a position depends on a variable.
+    """
+    known = list(dict.fromkeys(label for _, labels in operands for label in labels))
+    number = {label: n for n, label in enumerate(known)}
+    hints = Hints()
+    sizes = {
+        number[label]: hints(extent)
+        for node, labels in operands
+        for label, extent in zip(labels, node.shape, strict=True)
+    }
+    inputs = [frozenset(number[label] for label in labels) for _, labels in operands]
+    path = contraction_path(inputs, frozenset(number[label] for label in output if label in number), sizes)
+    trees = [ProductTree(node, tuple(labels), (), n, is_active(n)) for n, (node, labels) in enumerate(operands)]
+    left = dict(enumerate(trees))
+    for n, step in enumerate(path, len(trees)):
+        factors = tuple(left.pop(m) for m in step)
+        needed = {label for tree in left.values() for label in tree.labels}.union(output)
+        own = dict.fromkeys(label for factor in factors for label in factor.labels)
+        labels = tuple(label for label in own if label in needed)
+        node = graph.ein(1, [factor.operand for factor in factors], labels)
+        left[n] = ProductTree(node, labels, factors, -1, any(factor.is_active for factor in factors))
+    (root,) = left.values()
+    return root
+
+
+Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
+"""The product of a cotangent and other operands, with the labels of the output."""
+
+
+def leave_one_out(
+    tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
+) -> Iterator[tuple[ProductTree, Node]]:
+    """Yield each active leaf of `tree` with its cotangent, over ``(*outer, *labels of the leaf)``.
+
+    Parameters
+    ----------
+    tree : ProductTree
+    cotangent : (Node, labels)
+        That of the whole product.
+    outer : sequence of labels
+        The axes of the cotangent that belong to what is differentiated.
+    contract : callable
+    """
+    stack = [(tree, cotangent)]
+    while stack:
+        product, given = stack.pop()
+        if not product.is_active:
+            continue
+        if not product.factors:
+            yield product, contract(given, [], (*outer, *product.labels))
+            continue
+        for n, factor in enumerate(product.factors):
+            if factor.is_active:
+                others = [other.operand for m, other in enumerate(product.factors) if m != n]
+                own = (*outer, *dict.fromkeys(factor.labels))
+                stack.append((factor, (contract(given, others, own), own)))
+
+
+def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
+    """Return the tangent of a product, over ``(*labels of the tree, *outer)``, from the tangents of its leaves.
+
+    Parameters
+    ----------
+    graph : Graph
+    tree : ProductTree
+    tangents : sequence of (Node, labels) or None
+        Of each operand, None where it is zero; the labels are those of the operand and then ``outer``.
+    outer : sequence of labels
+        The axes of the directions.
+    """
+    products = [tree]
+    for product in products:
+        products += product.factors
+    found: dict[int, Operand] = {}
+    for product in reversed(products):
+        if not product.is_active:
+            continue
+        if not product.factors:
+            tangent = tangents[product.place]
+            assert tangent is not None
+            found[id(product)] = tangent
+            continue
+        labels = (*product.labels, *outer)
+        parts = []
+        for n, factor in enumerate(product.factors):
+            if factor.is_active:
+                others = [other.operand for m, other in enumerate(product.factors) if m != n]
+                parts.append(graph.ein(1, [found[id(factor)], *others], labels))
+        found[id(product)] = graph.add(parts), labels
+    return found[id(tree)][0]

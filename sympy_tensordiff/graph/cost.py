@@ -1,0 +1,249 @@
+"""The cost of a graph: operations and memory as polynomials in the sizes.
+
+What is counted is what the kernels do that are planned for the graph: einsums are multiplied in the order of least
+work, together with the products that they absorb (`contraction_order`); a scalar under sums is computed once for
+each value of the bound indices it depends on; element-wise functions of tensors run in the loops that need them, and
+are stored where a contraction reads them.
+
+Costs are compared by their growth first: the maximal monomials, where all sizes are large and independent. Laws,
+checked by tests: the cost does not depend on names or on the order of operands, and that of a part is no greater than
+that of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+from sympy_tensordiff.graph.contraction_order import Hints
+from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
+from sympy_tensordiff.graph.interning import RANGED, Node, Shape, reachable
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.pairs import in_pairs
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
+from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
+from sympy_tensordiff.integer.rows import quotients_of
+
+ONE = Polynomial.of(1)
+
+Interval: TypeAlias = tuple[Polynomial, Polynomial]
+"""The least and the greatest value of an index, over the sizes."""
+
+
+class Cost(NamedTuple):
+    """What it takes to evaluate a graph.
+
+    Attributes
+    ----------
+    operations : Polynomial
+        The number of multiplications, additions and evaluations of functions.
+    largest : Polynomial
+        The number of entries of the largest array that is stored, results included.
+    memory : Polynomial
+        The number of entries of all arrays that are stored.
+    stored : frozenset of Monomial
+        The growth of the stored arrays: the maximal monomials of their numbers of entries.
+    """
+
+    operations: Polynomial
+    largest: Polynomial
+    memory: Polynomial
+    stored: Growth
+
+
+def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cost:
+    """Return the cost of evaluating ``roots`` together.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        Tensors and scalars.
+    hints : Hints, optional
+        The sizes to plan for.
+    """
+    return CostModel(graph, hints or Hints()).of(roots)
+
+
+class CostModel:
+    """Costs of several versions of a graph; what they have in common is worked out once."""
+
+    def __init__(self, graph: Graph, hints: Hints) -> None:
+        self.graph = graph
+        self.hints = hints
+        self._volumes: dict[Shape, Polynomial] = {}
+
+    def of(self, roots: Sequence[Node], known: Collection[Node] = ()) -> Cost:
+        """Return the cost of evaluating ``roots`` together, from the values of the nodes ``known``."""
+        return _Count(self, roots, known).total()
+
+    def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
+        """Whether a form may replace another.
+
+        Parameters
+        ----------
+        new, old : Cost
+        given : growth
+            That of arrays which exist anyway: the new form may store arrays that grow no faster, where it takes no
+            more operations than the old one at the sizes to plan for.
+        slack : float
+            How many times the operations of the old form the new one may take, where no operation and no array
+            grows faster.
+        """
+        if grows_faster(new.operations.growth, old.operations.growth):
+            return False
+        before, after = self.value(old.operations), self.value(new.operations)
+        if not grows_faster(new.stored, old.stored):
+            return after <= slack * before
+        return after <= before and not grows_faster(new.stored, given | old.stored)
+
+    def volume(self, extents: Shape) -> Polynomial:
+        """Return the product of extents."""
+        if extents not in self._volumes:
+            total = ONE
+            for extent in extents:
+                total *= Polynomial.of(extent)
+            self._volumes[extents] = total
+        return self._volumes[extents]
+
+    def growth(self, arrays: Iterable[Node]) -> Growth:
+        """Return the growth of the numbers of entries of arrays."""
+        return maximal(monomial for array in arrays for monomial in self.volume(array.shape).growth)
+
+    def value(self, polynomial: Polynomial) -> float:
+        """Return a polynomial at the sizes to plan for."""
+        return float(polynomial.evaluate(lambda variable: self.hints(Affine.variable(variable))))
+
+
+class _Count:
+    """One walk over a graph, in which each node is counted once for each range of the indices around it."""
+
+    def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
+        self.model = model
+        self.graph = model.graph
+        self.roots = frozenset(in_pairs(self.graph, roots, model.hints, known))
+        self.known = known
+        self.users: dict[Node, list[Node]] = {}
+        for part in reachable(*self.roots, known=known):
+            for arg in part.args:
+                self.users.setdefault(arg, []).append(part)
+        self.operations = Polynomial()
+        self.arrays: list[Polynomial] = []
+
+    def total(self) -> Cost:
+        stack: list[tuple[Node, dict[Variable, Interval]]] = [(root, {}) for root in self.roots]
+        seen = set()
+        while stack:
+            node, ranges = stack.pop()
+            if node in self.known:
+                continue
+            own = {v: ranges[v] for v in node.free if v in ranges}
+            key = node, tuple(sorted(own.items(), key=lambda item: item[0])) if own else ()
+            if key in seen:
+                continue
+            seen.add(key)
+            inner = {**own, **self._bound(node, own)}
+            self._count(node, own, inner)
+            stack += [(arg, inner) for arg in node.args]
+        memory = sum(self.arrays, Polynomial())
+        largest = max(self.arrays, key=self.model.value, default=ONE)
+        return Cost(
+            self.operations, largest, memory, maximal(monomial for array in self.arrays for monomial in array.growth)
+        )
+
+    # -------------------------------------------------------------- one node
+
+    def _count(self, node: Node, around: dict[Variable, Interval], inner: dict[Variable, Interval]) -> None:
+        """Add the operations of a node over all its entries, under all values of the indices around it."""
+        volume = self.model.volume(node.shape) * _points(around)
+        match node.op:
+            case "add" | "mul":
+                count = sum(arg.op != "const" for arg in node.args)
+                self.operations += volume * max(1, count - 1)
+            case "ein" if is_core(node):
+                loops = self.model.volume(node.data.extents)
+                self.operations += loops * (len(node.args) - 1 + sums_labels(node))
+            case "pow" | "call" | "compare" | "select":
+                self.operations += volume
+            case "sum" | "prod" | "max" | "min":
+                self.operations += _points(inner)
+                if around:
+                    self.arrays.append(volume)
+            case "lse":
+                self.operations += self.model.volume(node.args[0].shape) * 3
+            case "inv":
+                self.operations += self.model.volume((*node.shape, node.shape[-1])) * 2
+            case "cof":
+                matrix = node.args[0].shape
+                self.operations += self.model.volume((*matrix, matrix[-1])) * 2
+        if self._is_stored(node):
+            self.arrays.append(volume)
+
+    def _is_stored(self, node: Node) -> bool:
+        """Whether a tensor has an array of its own."""
+        if not node.shape or node.op == "tensor":
+            return False
+        if node in self.roots or node.op in ("inv", "lse") or sums_labels(node):
+            return True
+        if is_view(node) or (node.op == "cof" and node.data > 1):
+            return False
+        users = self.users.get(node, ())
+        return any(
+            user.op in ("inv", "cof", "lse", "read") or (sums_labels(user) and len(user.args) > 1) for user in users
+        )
+
+    # -------------------------------------------------------------- index notation
+
+    def _bound(self, node: Node, around: dict[Variable, Interval]) -> dict[Variable, Interval]:
+        """Return the ranges of the indices that a node binds."""
+        if node.op == "comprehension":
+            extents = zip(self.graph.bound(node), node.data, strict=True)
+            return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
+        if node.op not in RANGED:
+            return {}
+        known = dict(around)
+        left = list(self.graph.bound(node))
+        while left:
+            now = next((v for v in left if self._interval(v, node.data, known, left)), left[0])
+            known[now] = self._interval(now, node.data, known, left) or (ONE, ONE)
+            left.remove(now)
+        return {v: known[v] for v in self.graph.bound(node)}
+
+    def _interval(
+        self, variable: Variable, rows: Sequence[Row], known: dict[Variable, Interval], left: Sequence[Variable]
+    ) -> Interval | None:
+        """Return the range of an index from rows over others that are known; None where they do not bound it."""
+        unknown = frozenset(left) - {variable}
+        usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
+        if any(row.kind == "eq" for row in usable):
+            return ONE, ONE
+        lows, highs = quotients_of(variable, [row.form for row in usable if row.kind == "ge"])
+        if not lows or not highs:
+            return None
+        least = [_extreme(form, known, upper=False) * Fraction(1, divisor) for form, divisor in lows]
+        greatest = [_extreme(form, known, upper=True) * Fraction(1, divisor) for form, divisor in highs]
+        return max(least, key=self.model.value), min(greatest, key=self.model.value)
+
+
+def _points(ranges: dict[Variable, Interval]) -> Polynomial:
+    """Return the number of points of a box."""
+    total = ONE
+    for low, high in ranges.values():
+        total *= high - low + 1
+    return total
+
+
+def _extreme(form: Affine, known: dict[Variable, Interval], *, upper: bool) -> Polynomial:
+    """Return the greatest or the least value of a form over a box."""
+    total = Polynomial.of(form.constant)
+    for variable, coefficient in form.terms:
+        if variable in known:
+            total += known[variable][(coefficient > 0) == upper] * coefficient
+        elif isinstance(variable, Quotient):
+            total += _extreme(variable.form, known, upper=(coefficient > 0) == upper) * Fraction(
+                coefficient, variable.divisor
+            )
+        elif not isinstance(variable, Compound) or variable.atoms().isdisjoint(known):
+            total += Polynomial.of(Affine({variable: coefficient}))
+    return total

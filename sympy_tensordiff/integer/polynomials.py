@@ -1,0 +1,159 @@
+"""Polynomials in sizes, and their growth where all sizes are large and independent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import TypeAlias
+
+from .affine import Affine, Quotient, Variable
+from .products import Product
+
+Monomial: TypeAlias = tuple[tuple[Variable, int], ...]
+"""Variables with their exponents, in order."""
+
+Growth: TypeAlias = frozenset[Monomial]
+"""The monomials of a polynomial that divide no other of them."""
+
+
+class Polynomial:
+    """A polynomial in integer variables with rational coefficients; immutable.
+
+    Parameters
+    ----------
+    terms : mapping of Monomial to number, optional
+        Coefficients; zeros are dropped.
+
+    Examples
+    --------
+    >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
+    >>> n * n * m + 2 * m
+    m*n**2 + 2*m
+    >>> (n * n * m + 2 * m).evaluate(lambda variable: 10)
+    Fraction(1020, 1)
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, Fraction | int] | None = None) -> None:
+        self.terms: dict[Monomial, Fraction | int] = {m: c for m, c in (terms or {}).items() if c}
+
+    @staticmethod
+    def of(form: Affine | int) -> Polynomial:
+        """Return an affine form as a polynomial; a quotient by a number is at most the exact one."""
+        if isinstance(form, int):
+            return Polynomial({(): form})
+        total = Polynomial({(): form.constant})
+        for variable, coefficient in form.terms:
+            total += _variable(variable) * coefficient
+        return total
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        terms = dict(self.terms)
+        for monomial, coefficient in _polynomial(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return Polynomial(terms)
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + _polynomial(other) * -1
+
+    def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
+        terms: dict[Monomial, Fraction | int] = {}
+        for one, a in self.terms.items():
+            for two, b in _polynomial(other).terms.items():
+                product = _times(one, two)
+                terms[product] = terms.get(product, 0) + a * b
+        return Polynomial(terms)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def evaluate(self, value: Callable[[Variable], int]) -> Fraction:
+        """Return the value where each variable has the integer ``value(variable)``."""
+        total = Fraction(0)
+        for monomial, coefficient in self.terms.items():
+            product = Fraction(coefficient)
+            for variable, exponent in monomial:
+                product *= value(variable) ** exponent
+            total += product
+        return total
+
+    @property
+    def growth(self) -> Growth:
+        """The maximal monomials with a positive coefficient.
+
+        >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
+        >>> sorted((n * n + n * m + m + 7).growth)
+        [(('m', 1), ('n', 1)), (('n', 2),)]
+        """
+        return maximal(monomial for monomial, coefficient in self.terms.items() if coefficient > 0)
+
+    def __repr__(self) -> str:
+        parts = []
+        for monomial, coefficient in sorted(self.terms.items(), key=lambda term: (-degree(term[0]), repr(term[0]))):
+            factors = [f"{v}**{e}" if e > 1 else f"{v}" for v, e in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, f"{abs(coefficient)}")
+            parts.append((" - " if coefficient < 0 else " + ") + "*".join(factors))
+        text = "".join(parts) or " + 0"
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def maximal(monomials: Iterable[Monomial]) -> Growth:
+    """Return the monomials that divide no other of them."""
+    found: list[Monomial] = []
+    for monomial in sorted(set(monomials), key=degree, reverse=True):
+        if not any(divides(monomial, other) for other in found):
+            found.append(monomial)
+    return frozenset(found)
+
+
+def grows_faster(one: Growth, other: Growth) -> bool:
+    """Whether a monomial of the first growth divides none of the second.
+
+    >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
+    >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)
+    (True, False)
+    """
+    return any(not any(divides(monomial, bound) for bound in other) for monomial in one)
+
+
+def divides(one: Monomial, other: Monomial) -> bool:
+    """Whether no exponent of the first monomial is greater than that of the second."""
+    exponents = dict(other)
+    return all(exponent <= exponents.get(variable, 0) for variable, exponent in one)
+
+
+def degree(monomial: Monomial) -> int:
+    """Return the sum of the exponents."""
+    return sum(exponent for _, exponent in monomial)
+
+
+def _polynomial(value: Polynomial | Fraction | int) -> Polynomial:
+    return value if isinstance(value, Polynomial) else Polynomial({(): value})
+
+
+def _variable(variable: Variable) -> Polynomial:
+    if isinstance(variable, Product):
+        total = Polynomial({(): 1})
+        for factor in variable.factors:
+            total *= _variable(factor)
+        return total
+    if isinstance(variable, Quotient):
+        return Polynomial.of(variable.form) * Fraction(1, variable.divisor)
+    return Polynomial({((variable, 1),): 1})
+
+
+def _times(one: Monomial, other: Monomial) -> Monomial:
+    if not one or not other:
+        return one or other
+    exponents = dict(one)
+    for variable, exponent in other:
+        exponents[variable] = exponents.get(variable, 0) + exponent
+    return tuple(sorted(exponents.items()))

@@ -1,0 +1,139 @@
+"""Names that other packages have: the errors for them say what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from sympy import Basic
+
+from sympy_tensordiff.symbolic.depth import measures
+
+OPERATORS_OF_NUMPY = MappingProxyType(
+    {
+        **{name: name for name in ("add", "matmul", "divmod")},
+        **{"subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow"},
+        **{"floor_divide": "floordiv", "remainder": "mod"},
+    }
+)
+"""Functions of NumPy that are operators of Python."""
+
+_OF_NUMPY = MappingProxyType(
+    {"absolute": "abs", "fabs": "abs", "ceil": "ceiling", "fmax": "maximum", "fmin": "minimum", "arctanh": "atanh"}
+)
+"""Functions of NumPy that have another name here."""
+
+_LARGE = 30
+"""The nodes of an expression that a hint repeats."""
+
+INSTEAD = MappingProxyType(
+    {
+        **dict.fromkeys(("grad", "derive", "differentiate"), "td.gradient(s, x)"),
+        **dict.fromkeys(("value_and_grad", "value_and_gradient"), "td.lambdify((x, y), (s, td.gradient(s, x)))"),
+        **dict.fromkeys(("jac", "jacfwd", "jacrev"), "td.jacobian(x, x)"),
+        "hess": "td.hessian(s, x)",
+        **dict.fromkeys(("Tensor", "tensor", "array", "Variable", "Matrix"), 'td.TensorSymbol("A", (n, m))'),
+        **dict.fromkeys(("Vector", "vector", "IndexedBase"), 'td.TensorSymbol("x", n)'),
+        **dict.fromkeys(("symbols", "index", "sizes", "Idx"), 'td.indices("i j n")'),
+        **dict.fromkeys(("Sum", "sigma"), "td.IndexedSum(x[i], (i, 0, n - 1))"),
+        "Product": "td.IndexedProduct(x[i], (i, 0, n - 1))",
+        **dict.fromkeys(("amax", "Max"), "td.max(x), or by entries td.maximum(x, y)"),
+        **dict.fromkeys(("amin", "Min"), "td.min(x), or by entries td.minimum(x, y)"),
+        **{"gt": "td.greater(x, y)", "ge": "td.greater_equal(x, y)", "eq": "td.equal(x, y)"},
+        **{"lt": "td.less(x, y)", "le": "td.less_equal(x, y)", "ne": "td.not_equal(x, y)"},
+        **{"absolute": "td.abs(x)", "negative": "-x", "true_divide": "x/y"},
+        "power": "x**2",
+        "add": "x + y",
+        "subtract": "x - y",
+        "multiply": "x*y",
+        "divide": "x/y",
+        **dict.fromkeys(("cholesky", "cholesky_solve", "cho_solve", "cho_factor"), "td.solve(S, x), td.logdet(S)"),
+        "cov": "(A - td.mean(A, axis=0)).T @ (A - td.mean(A, axis=0))/(n - 1)",
+        **dict.fromkeys(("cat", "hstack"), "td.concatenate((x, y))"),
+        "vstack": "td.stack((x, y))",
+        **dict.fromkeys(("expand_dims", "unsqueeze"), "x[:, None]"),
+        "flatten": "td.ravel(A)",
+        "slogdet": "td.log(td.abs(td.det(S)))",
+        "lstsq": "td.inv(A.T @ A) @ (A.T @ x)",
+        **dict.fromkeys(("mm", "bmm"), "A.T @ A"),
+        **dict.fromkeys(("tensordot", "inner", "contract"), 'td.einsum("ij,ik->jk", A, A)'),
+        "tr": "td.trace(S)",
+        **dict.fromkeys(("identity", "Identity"), "td.eye(n)"),
+        **dict.fromkeys(("zeros_like", "ones_like", "full"), "td.zeros(A.shape)"),
+        **dict.fromkeys(("jit", "compile", "function"), "td.lambdify((x, y), s)"),
+        "vmap": "td.TensorComprehension(td.sum(A[i, j]), (i, n), (j, m))",
+        "eval": "td.evaluate(s, {x: [1, 2], y: [3, 4]})",
+        **{name: f"sympy.{name}, as everything of SymPy's" for name in ("pi", "Piecewise", "Symbol", "Function")},
+    }
+)
+"""What to write in place of a missing name: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
+
+NOT_SUPPORTED = frozenset(
+    (
+        *("svd", "eig", "eigh", "eigvals", "eigvalsh", "qr", "lu", "schur"),
+        *("expm", "logm", "sqrtm", "matrix_rank", "argmax", "argmin", "argsort", "sort"),
+        *("topk", "median", "quantile", "percentile", "unique", "nonzero", "fft", "ifft"),
+        *("interp", "histogram", "searchsorted", "gather", "scatter"),
+    )
+)
+"""Functions of other packages that have no counterpart here."""
+
+METHODS = MappingProxyType(
+    {
+        **{name: f"td.{name}({{}})" for name in ("sum", "mean", "max", "min", "prod", "inv", "det", "trace", "norm")},
+        **dict.fromkeys(("dot", "matmul", "mm"), "{} @ …, or td.einsum"),
+        "t": "{}.T, or td.transpose({}, axes)",
+        "softmax": "td.softmax({})",
+        "ndim": "{}.rank",
+        **dict.fromkeys(("grad", "backward", "gradient"), "td.gradient({}, x) for a variable x"),
+        **dict.fromkeys(("numpy", "item"), "td.evaluate({}, {{x: array, …}})"),
+        "reshape": "td.reshape({}, shape)",
+        **dict.fromkeys(("flatten", "ravel"), "td.ravel({})"),
+    }
+)
+"""What to write in place of a method of a tensor."""
+
+
+def shown(expr: Any) -> str:
+    """Return the text of an expression for a hint; ``A`` in place of a large one, ``…`` in place of an array."""
+    if isinstance(expr, Basic):
+        return str(expr) if measures(expr).size <= _LARGE else "A"
+    return "…" if getattr(expr, "ndim", 0) else str(expr)
+
+
+def of_ufunc(name: str, operands: Sequence[Any]) -> str:
+    """Return the message for a function of NumPy, applied to tensor expressions."""
+    ours = _OF_NUMPY.get(name, name)
+    known = ours in sys.modules["sympy_tensordiff"].__all__
+    texts = ", ".join(map(shown, operands))
+    way_out = f"write td.{ours}({texts})" if known else f"td.elementwise(f, {texts}) applies a function f of SymPy"
+    return f"numpy.{name} computes with arrays, and tensors are expressions: {way_out}"
+
+
+def of_module(name: str) -> NoReturn:
+    """What ``td.name`` does where there is no such name."""
+    module = sys.modules["sympy_tensordiff"]
+    text = f"module 'sympy_tensordiff' has no attribute {name!r}"
+    if name in INSTEAD:
+        text += f"; write {INSTEAD[name]}"
+    elif name in NOT_SUPPORTED:
+        text += f": {name} is not supported; compute it with NumPy, and pass what it gives to the kernel as an argument"
+    elif not name.startswith("_"):
+        near = difflib.get_close_matches(name, module.__all__, 1, 0.75)
+        text += f"; did you mean td.{near[0]}?" if near else ""
+    raise AttributeError(text, name=name, obj=module)
+
+
+def of_tensor(tensor: Any, name: str) -> NoReturn:
+    """What ``tensor.name`` does where there is no such attribute."""
+    text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
+    if name in METHODS:
+        text += f"; write {METHODS[name].format(*[shown(tensor)] * 2)}"
+    raise AttributeError(text, name=name, obj=tensor)
+
+
+# By assignment: to a type checker, a module with a function of this name would have all names.
+vars(sys.modules["sympy_tensordiff"])["__getattr__"] = of_module

@@ -1,0 +1,269 @@
+"""What a generated program executes at given sizes: scalar operations, allocated numbers, the largest array.
+
+The loop nests are the ones that the default backend compiles, after its passes. Nothing here knows how the package
+estimates a cost: trip counts are enumerated, and a call of a library costs what its algorithm is known to need.
+`interpreter` executes the same nests entry by entry, and has to count the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.programs import (
+    BLOCK,
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Product,
+    Program,
+    Solve,
+    Step,
+    Table,
+    Trapezoid,
+)
+from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, Ends, Identity, Number, Operation
+from sympy_tensordiff.codegen.ir.walk import array_shapes, parts, statements, tested_forms
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.schedule.fusion import fuse
+from sympy_tensordiff.codegen.schedule.passes import prepared
+
+ARITHMETIC = frozenset({"add", "mul", "max", "min", "and", "or"})
+"""Operations of several operands, each of which is one operation less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The cost of a program in a call.
+
+    ``operations`` are scalar ones, in loops and in calls of a library, an evaluation of an elementary function among
+    them counting as one; ``functions`` are these evaluations. ``largest`` is the number of entries of the
+    largest array that is neither an argument nor a result, ``memory`` that of all of them together; ``arguments`` and
+    ``results`` are the numbers of entries of those.
+    """
+
+    operations: int
+    functions: int
+    largest: int
+    memory: int
+    arguments: int
+    results: int
+    largest_argument: int = 0
+    largest_result: int = 0
+
+
+def executed(arguments: Sequence[Any], expression: Any, **options: Any) -> Program:
+    """The program that `lambdify` compiles by default, without passes that only help a compiler."""
+    program = build_program(arguments, expression, rows=True, trapezoids=True, tables=True, **options)
+    program = prepared(program, "numba", splits=False)
+    return fuse(program, Prover(program))
+
+
+def figures(program: Program, sizes: Mapping[str, int]) -> Figures:
+    """The cost of a program at numeric ``sizes``, by the names of the symbols."""
+    values = values_of(program, sizes)
+    shapes = shapes_of(program, values)
+    counted = [_step(step, shapes, values) for step in program.kernels]
+    rows = {array.name: array for step in program.kernels if isinstance(step, Fused) for array in step.rows}
+    entries = {name: prod(shape) for name, shape in shapes.items()}
+    entries |= {name: prod(form.evaluate(values) for form in array.shape) for name, array in rows.items()}
+    kept = [entries[array.name] for array in program.temporaries]
+    given = [entries[a.name] for a in program.arguments if a.kind == "array"]
+    results = [entries[array.name] for array in program.outputs]
+    return Figures(
+        sum(one for one, _ in counted),
+        sum(one for _, one in counted),
+        max(kept, default=0),
+        sum(kept),
+        sum(given),
+        sum(results),
+        max(given, default=0),
+        max(results, default=0),
+    )
+
+
+def values_of(program: Program, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The values of all sizes of a program, those that the host computes among them."""
+    values: dict[str, Any] = dict(sizes)
+    for size in program.sizes:
+        ends = [form.evaluate(values) for form in size.lows or size.highs]
+        values[size.name] = max(ends) if size.lows else min(ends)
+    return values
+
+
+def shapes_of(program: Program, values: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The numeric shapes of all arrays."""
+    return {name: [form.evaluate(values) for form in shape] for name, shape in array_shapes(program).items()}
+
+
+Cost = tuple[int, int]
+
+
+def _step(step: Step, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
+    if isinstance(step, Table):  # once for all calls
+        return 0, 0
+    if isinstance(step, Fused):
+        parts = [_kernel(kernel, shapes, values) for kernel in step.kernels]
+        return sum(a for a, _ in parts), sum(b for _, b in parts)
+    if isinstance(step, Kernel):
+        return _kernel(step, shapes, values)
+    return call_operations(step, shapes, values), 0
+
+
+# ---------------------------------------------------------------------------- calls of a library
+
+
+def call_operations(step: Step, shapes: Mapping[str, list[int]], values: Mapping[str, Any]) -> int:
+    """The additions and multiplications of a call on whole arrays."""
+    if isinstance(step, Correlation):
+        return 2 * prod(extent.evaluate(values) for _, extent in step.labels)
+    if isinstance(step, Apply):
+        return _apply(step, shapes[step.operand])
+    assert isinstance(step, Product)
+    if isinstance(step, CofactorTangent):
+        return 10 * shapes[step.left.array][0] ** 3
+    lengths: dict[int, int] = {}
+    for operand in step.operands[::-1]:  # an array of factors has one row more than its matrix
+        for label, length in zip(operand.labels, shapes[operand.array], strict=True):
+            lengths.setdefault(label, length)
+    if isinstance(step, Trapezoid):
+        return _trapezoid(step, lengths, values)
+    total = 2 * prod(lengths.values())
+    if isinstance(step, Contraction):
+        scaled = prod(lengths[label] for label in step.output) if step.factor != 1 else 0
+        return scaled + (total if set(step.output) < lengths.keys() else total // 2)
+    assert isinstance(step, Solve)
+    n = lengths[step.left.labels[-1]]
+    batch = prod(lengths[label] for label in step.left.labels[:-2])
+    return total if step.factored else total + batch * 2 * n**3 // 3
+
+
+def _trapezoid(step: Trapezoid, lengths: Mapping[int, int], values: Mapping[str, Any]) -> int:
+    rows, terms = lengths[step.row], lengths[step.summed]
+    others = prod(length for label, length in lengths.items() if label not in (step.row, step.summed))
+    total = 0
+    for row in range(rows):
+        last = BLOCK * (row // BLOCK) + step.shift.evaluate(values) + (BLOCK - 1 if step.is_upper else 0)
+        total += max(terms - max(last, 0), 0) if step.is_upper else max(min(last + 1, terms), 0)
+    return 2 * total * others
+
+
+def _apply(step: Apply, shape: Sequence[int]) -> int:
+    batch, n = prod(shape[:-2]), shape[-1]
+    if step.function == "factors":  # Cholesky's or LU
+        return batch * n**3 // 3 * (1 if step.options and step.options[0] else 2)
+    factorization = 0 if step.factored else 2 * n**3 // 3
+    if step.function == "inv":
+        return batch * (factorization + 4 * n**3 // 3)
+    if step.function in ("det", "logdet", "logabsdet"):
+        return batch * (factorization + n)
+    assert step.function == "cofactor", step.function  # by a singular value decomposition, and products of its factors
+    return batch * (20 * n**3 + 2 * prod([n] * 2 * step.options[0] if step.options else [n] * 2))
+
+
+# ---------------------------------------------------------------------------- loop nests
+
+
+def _kernel(kernel: Kernel, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
+    names = {name for s in statements(kernel.body) for form in tested_forms(s) for name in form.atoms()}
+    extents = [form.evaluate(values) for form in getattr(kernel, "extents", ())] or shapes[kernel.array]
+    known: dict[Any, int] = {}
+
+    def inside(axis: int) -> Cost:
+        if axis == len(kernel.axes):
+            return _block(kernel.body, values, names, known)
+        return _repeated(kernel.axes[axis], range(extents[axis]), lambda: inside(axis + 1), values, names)
+
+    return inside(0)
+
+
+def _repeated(
+    variable: str, span: range, inside: Callable[[], Cost], values: dict[str, Any], names: Collection[str]
+) -> Cost:
+    """The cost of all passes of a loop; one pass stands for all where no bound and no condition has its variable."""
+    if not span:
+        return 0, 0
+    if variable not in names:
+        operations, functions = inside()
+        return len(span) * operations, len(span) * functions
+    operations = functions = 0
+    for value in span:
+        values[variable] = value
+        one, other = inside()
+        operations, functions = operations + one, functions + other
+    return operations, functions
+
+
+def _block(body: Iterable[Statement], values: dict[str, Any], names: Collection[str], known: Mapping[Any, int]) -> Cost:
+    """The cost of statements; what one of them has computed of the same operands, a later one does not compute."""
+    operations = functions = 0
+    known = dict(known)
+    for statement in body:
+        if isinstance(statement, Loop):
+            one, other = _repeated(
+                statement.variable,
+                span_of(statement, values),
+                lambda loop=statement: _block(loop.body, values, names, known),  # type: ignore[misc]
+                values,
+                names,
+            )
+        elif isinstance(statement, If):
+            holds = all(row.holds(values) for row in statement.conditions)
+            one, other = _block(statement.body, values, names, known) if holds else (0, 0)
+        else:
+            one, other = _set(statement, known)
+        operations, functions = operations + one, functions + other
+    return operations, functions
+
+
+def span_of(loop: Loop, values: Mapping[str, Any]) -> range:
+    """The values of a loop variable."""
+    low = max(-(-bound.form.evaluate(values) // bound.divisor) for bound in loop.lows)
+    high = min(bound.form.evaluate(values) // bound.divisor for bound in loop.highs)
+    return range(low, high + 1, loop.step if isinstance(loop.step, int) and loop.step > 0 else 1)
+
+
+def _set(statement: Statement, known: dict[Any, int]) -> Cost:
+    assert isinstance(statement, Set), statement
+    if isinstance(statement.value, Ends | Identity):
+        return 0, 0
+    operations = functions = 0
+    numbers: dict[int, int] = {}
+    for part in parts(statement.value):
+        if isinstance(part, Operation):
+            key: Any = (part.function, *(numbers[id(argument)] for argument in part.arguments))
+        else:
+            key = part
+        is_new = key not in known
+        numbers[id(part)] = known.setdefault(key, len(known))
+        if is_new and isinstance(part, Operation):
+            one, other = operation_cost(part)
+            operations, functions = operations + one, functions + other
+    is_taken = bool(statement.reduction)
+    return operations + is_taken, functions
+
+
+def operation_cost(operation: Operation) -> Cost:
+    """The operations and evaluations of functions of one operation, its operands apart."""
+    function, arguments = operation.function, operation.arguments
+    if function in ARITHMETIC:
+        return len(arguments) - 1, 0
+    if function in ("neg", "infinity", "not"):  # part of an addition, a constant
+        return 0, 0
+    if function == "pow" and isinstance(arguments[1], Number):
+        exponent = Fraction(arguments[1].value)
+        if exponent.denominator <= 2 and abs(exponent) <= 64:
+            whole = abs(exponent.numerator) // exponent.denominator
+            squarings = max(whole.bit_length() - 1, 0) + max(bin(whole).count("1") - 1, 0)
+            return squarings + (exponent < 0) + 2 * (exponent.denominator == 2) - (exponent == Fraction(1, 2)), 0
+    if function in CONDITIONS or function in ("select", "abs", "sign", "floor", "ceil", "sqrt"):
+        return 1, 0
+    return 1, 1

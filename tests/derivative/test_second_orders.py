@@ -1,0 +1,195 @@
+"""Second derivatives: all ways to one agree, in random functions and in those of the table, and some kinds by value."""
+
+import numpy as np
+import pytest
+import sympy
+from cases import names, small
+from fuzz.equality import as_scalar
+from fuzz.second_orders import ALL, MADE, check_second_order, check_ways
+from sympy import Piecewise, exp, log
+
+import sympy_tensordiff as td
+from sympy_tensordiff.derivative.sweep import Sweep
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.testing.values import shape_of
+
+i, j, k, l, m, n, t, c, d = td.indices("i j k l m n t c d")
+s = sympy.Symbol("s", real=True)
+v, w, x = td.TensorSymbol("v", n), td.TensorSymbol("w", m), td.TensorSymbol("x", n)
+
+
+# ---------------------------------------------------------------- random functions, and those of the table
+
+
+@pytest.mark.parametrize("seed", [*range(10), 19, 39, 162])
+@pytest.mark.parametrize("kind", MADE)
+def test_no_random_function_differs(kind, seed):
+    check_second_order(kind, seed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "way"),
+    [("pairs", 4, "hessian"), ("selections", 4, "hessian"), ("selections", 5, "hvp"), ("selections", 9, "hessian")],
+)
+def test_functions_that_were_wrong(kind, seed, way):
+    check_second_order(kind, seed, (way,))
+
+
+CHOSEN = ["T7", "X3", "net", "a gather twice", "a gather of one entry", "a gather by data of data", "attention"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.thorough) for name in names()]
+)
+def test_all_ways_to_a_second_derivative_of_the_table(name):
+    case = small(name)
+    cotangent = td.TensorSymbol("cotangent", shape_of(case.function))
+    scalar = as_scalar(case.function, cotangent)
+    options = {"given": case.values, "low": case.low, "high": case.high}
+    check_ways(scalar, case.variables, case.sizes, 1, ALL, **options)
+
+
+# ---------------------------------------------------------------- values and their opposites
+
+
+@pytest.mark.parametrize("function", [td.sigmoid, lambda u: 1 / (1 + exp(-u))])
+def test_zero_is_its_own_opposite(function):
+    total = td.IndexedSum(function(Piecewise((v[j], j > 0), (0, True))), (j, 0, n - 1))
+    mixed = td.hessian(s * v[0] * total, (s, v))[0][1]
+    values = {v: [3, 0, 0], s: 5}
+    assert td.evaluate(mixed, values).tolist() == [1.5, 0.75, 0.75]
+    operator = td.structured_hessian([s, v], s * v[0] * total, (s, v))(5.0, np.array([3.0, 0, 0]))
+    assert np.array_equal(operator @ np.eye(4), operator.toarray())
+
+
+def test_a_multiple_of_a_diagonal_is_no_multiple_of_its_operand():
+    A, B = td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (n, n))
+    slope = td.gradient(td.trace(td.exp(A.T) @ B - td.tanh(A)), A)
+    assert str(slope) == "B*exp(A) - diag(diag(1 - tanh(A)**2))"
+
+
+# ---------------------------------------------------------------- data that select
+
+B, D = td.TensorSymbol("B", (d, c)), td.TensorSymbol("D", (d, c))
+word = td.TensorSymbol("word", m, dtype=int, below=c)
+tri = td.TensorSymbol("tri", (m, 3), dtype=int, below=n)
+idx = td.TensorSymbol("idx", m, dtype=int, below=n)
+column = td.TensorComprehension(B[i, word[0]], (i, d))
+W = td.TensorSymbol("W", (d, d))
+
+
+@pytest.mark.parametrize(
+    "function", [td.sum(td.exp(column)), td.logsumexp(column), td.sum(td.exp(W @ column)), td.dot(column, W @ column)]
+)
+def test_whole_tensors_that_gather_have_second_derivatives(function):
+    check_ways(function, [v for v in (B, W) if function.has(v)], {d: 2, c: 3, m: 2}, 0, given={word: [1, 2]})
+
+
+def test_vectors_that_constant_data_select_stay_vectors():
+    slope = td.gradient(td.sum(td.exp(W @ column)), B)
+    vector = "TensorComprehension(B[i, word[0]], (i, d))"
+    entry = f"KroneckerDelta(q, word[0])*(W.T @ exp(W @ {vector}))[p]"
+    assert str(slope) == f"TensorComprehension({entry}, (p, d), (q, c))"
+    product = td.hvp(td.sum(td.exp(column)), B, D)
+    entry = f"KroneckerDelta(q, word[0])*(TensorComprehension(D[p, word[0]], (p, d))*exp({vector}))[p]"
+    assert str(product) == f"TensorComprehension({entry}, (p, d), (q, c))"
+
+
+@pytest.mark.parametrize(
+    ("summand", "written"),
+    [
+        (x[idx[t]] ** 2 * w[t], "2*x[p]*IndexedSum(KroneckerDelta(p, idx[t])*w[t], (t, 0, m - 1))"),
+        (exp(x[idx[t]] * w[t]), "IndexedSum(exp(w[t]*x[idx[t]])*KroneckerDelta(p, idx[t])*w[t], (t, 0, m - 1))"),
+        (
+            w[t] * (x[tri[t, 0]] + x[tri[t, 1]] - 2 * x[tri[t, 2]]) ** 2,
+            "2*IndexedSum((KroneckerDelta(p, tri[t, 0]) + KroneckerDelta(p, tri[t, 1])"
+            " - 2*KroneckerDelta(p, tri[t, 2]))*(x[tri[t, 0]] + x[tri[t, 1]] - 2*x[tri[t, 2]])*w[t], (t, 0, m - 1))",
+        ),
+    ],
+)
+def test_guarded_parts_have_the_fewest_indices(summand, written):
+    function = td.IndexedSum(summand, (t, 0, m - 1))
+    assert str(td.gradient(function, x)) == f"TensorComprehension({written}, (p, n))"
+    td.check_derivative(function, x)
+
+
+def test_what_data_may_read_outside_stays_guarded():
+    pairs = td.TensorSymbol("pairs", (m, 2), dtype=int)
+    inside = [(pairs[t, a] >= 0) & (pairs[t, a] < n) for a in range(2)]
+    terms = [Piecewise((x[pairs[t, a]], inside[a]), (0, True)) for a in range(2)]
+    function = td.IndexedSum(w[t] * (terms[0] + terms[1]) ** 2, (t, 0, m - 1))
+    slope = td.gradient(function, x)
+    values = {x: [1, 2, 4], w: [3, 5], pairs: [[0, 7], [1, -1]]}
+    assert td.evaluate(slope, values).tolist() == [6, 20, 0]
+
+
+@pytest.fixture
+def rows():
+    """A graph, the matrix B in it, and the tensor of the entries B[p, q] over p: q is an index around it."""
+    graph = Graph()
+    p, q = graph.fresh("p"), graph.fresh("q")
+    leaf = graph.tensor("B", (Affine.of(2), Affine.of(2)))
+    read = graph.read(leaf, [Affine.variable(p), Affine.variable(q)])
+    return graph, leaf, graph.comprehension([p], [Affine.of(2)], read), Affine.variable(q)
+
+
+def swept(graph, leaf, body, index):
+    return Sweep(graph, [leaf], frozenset()).start((), (), body, graph.one, set()).at(leaf, index)
+
+
+def test_an_entry_of_a_tensor_that_depends_on_an_index_around_it_is_swept(rows):
+    graph, leaf, tensor, q = rows
+    index = [Affine.of(1), q]
+    slope = swept(graph, leaf, graph.read(graph.call(sympy.exp, [tensor]), [Affine.of(1)]), index)
+    assert slope is graph.call(sympy.exp, [graph.read(tensor, [Affine.of(1)])])
+
+
+def test_an_inverse_that_depends_on_an_index_around_it_is_refused(rows):
+    graph, leaf, tensor, q = rows
+    inverse = graph.inverse(graph.ein(1, [(tensor, (0,)), (tensor, (1,))], (0, 1)))
+    with pytest.raises(
+        UnsupportedError, match="a matrix that depends on an index around it has no derivative here: inv"
+    ):
+        swept(graph, leaf, graph.read(inverse, [Affine.of(1), Affine.of(0)]), [Affine.of(1), q])
+
+
+# ---------------------------------------------------------------- log-sum-exp over any axis
+
+A, E = td.TensorSymbol("A", (n, m)), td.TensorSymbol("E", (m, n))
+
+
+def scores(body, limit, *axes):
+    return td.sum(td.TensorComprehension(log(td.IndexedSum(exp(body), limit)), *axes))
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (scores(A[k, l] + w[l], (k, 0, n - 1), (l, m)), "softmax(A + w, axis=0)"),
+        (scores(A[k, l] + E[l, k], (k, 0, n - 1), (l, m)), "softmax(A + E.T, axis=0)"),
+        (scores(A[k, l] + w[l], (l, 0, m - 1), (k, n)), "softmax(A + w, axis=1)"),
+        (scores(A[k, l] * E[l, k] + w[l], (k, 0, n - 1), (l, m)), "E.T*softmax(A*E.T + w, axis=0)"),
+    ],
+)
+def test_one_softmax_in_every_layout(function, written):
+    slope = td.gradient(function, A)
+    assert str(slope) == written
+    tensors = [tensor for tensor in (A, E, w) if function.has(tensor)]
+    shapes = {A: (2, 3), E: (3, 2), w: (3,)}
+    large = [1000 * np.random.default_rng(0).standard_normal(shapes[tensor]) for tensor in tensors]
+    value, at = td.lambdify(tensors, (function, slope), "numpy")(*large)
+    assert np.isfinite(value)
+    assert np.isfinite(at).all()
+
+
+# ---------------------------------------------------------------- the root of a square of one column
+
+
+def test_the_norm_of_a_column_is_flat_at_zero():
+    a = sympy.MatrixSymbol("a", 2, 1)
+    for norm in (sympy.sqrt(a.T * a), sympy.sqrt(sympy.Trace(a.T * a))):
+        slope = td.lambdify([a], td.gradient(norm, a), "numpy")
+        assert slope(np.zeros((2, 1))).tolist() == [[0], [0]]
+        assert np.allclose(slope(np.array([[3.0], [4.0]])), [[0.6], [0.8]])

@@ -1,0 +1,155 @@
+"""The cost of a graph: its laws, and that it is what the kernels execute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from cost_judge.generate import random_function
+from cost_judge.judge import derivatives
+from cost_judge.oracle import executed, figures
+from every import every
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.polynomials import Polynomial, grows_faster
+from sympy_tensordiff.integer.products import times
+
+n, m, d = td.indices("n m d")
+i, j, k = td.indices("i j k")
+
+
+def network(depth, function=td.tanh, skip=False):
+    """A scalar of ``depth`` layers, and its input."""
+    q, w = td.TensorSymbol("q", d), td.TensorSymbol("w", n)
+    value = td.TensorSymbol("W0", (n, d)) @ q
+    for layer in range(1, depth + 1):
+        new = td.TensorSymbol(f"W{layer}", (n, n)) @ function(value)
+        value = value + new if skip else new
+    return td.dot(w, function(value)), q
+
+
+@every("size", [1, 7])
+def test_polynomials_take_the_values_of_their_forms(size):
+    a, b = Affine.variable("a"), Affine.variable("b")
+    form = 3 * a - b + times(a, b) + quotient(4 * a + 4, 2) - 2
+    expected = form.evaluate({"a": size, "b": 5})
+    assert Polynomial.of(form).evaluate({"a": size, "b": 5}.__getitem__) == expected
+
+
+def test_growth():
+    a, b = (Polynomial.of(Affine.variable(name)) for name in "ab")
+    assert not grows_faster((a * a + 9 * b).growth, (a * a * b).growth)
+    assert grows_faster((a * b).growth, (a * a + b * b).growth)
+    assert not grows_faster((a - b).growth, a.growth)
+
+
+def test_names_and_order_do_not_matter():
+    x, y, z = (td.TensorSymbol(name, shape) for name, shape in zip("xyz", [(n, m), (m, n), (n,)], strict=True))
+    one = td.cost(td.sum(td.exp(x @ y @ z) * z))
+    c, b, a = (td.TensorSymbol(name, shape) for name, shape in zip("cba", [(n, m), (m, n), (n,)], strict=True))
+    assert one == td.cost(td.sum(a * td.exp(c @ (b @ a))))
+
+
+@every("seed", range(12))
+def test_a_part_costs_no_more_than_the_whole(seed):
+    function = random_function(seed)
+    symbols = function.symbols()
+    value, gradient = derivatives(function, symbols, "fg").values()
+    whole = _at_sizes(value, gradient)
+    for part in (value, gradient):
+        assert all(own <= most for own, most in zip(_at_sizes(part), whole, strict=True))
+
+
+def _at_sizes(*exprs):
+    """The cost at sizes of 100, for which products are ordered."""
+    return [number.subs(dict.fromkeys(number.free_symbols, 100)) for number in td.cost(exprs)]
+
+
+@every("shape", ["chain", "pairs", "triangle", "stencil", "batch"])
+def test_operations_are_those_of_the_kernel(shape):
+    """Entry by entry loops and products alike; a triangle is counted as a square."""
+    A, B, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, d)), td.TensorSymbol("x", n)
+    X = td.TensorSymbol("X", (k, n, n))
+    expr, args = {
+        "chain": (A @ B, (A, B)),
+        "pairs": (td.IndexedSum(td.exp(-((x[i] - x[j]) ** 2)), (i, 0, n - 1), (j, 0, n - 1)), (x,)),
+        "triangle": (td.TensorComprehension(td.IndexedSum(x[i] * x[j] ** 2, (j, 0, i)), (i, n)), (x,)),
+        "stencil": (td.TensorComprehension(x[i + 1] - 2 * x[i], (i, n - 1)), (x,)),
+        "batch": (td.einsum("kij,kj->ki", X, td.TensorSymbol("v", (k, n))), (X, td.TensorSymbol("v", (k, n)))),
+    }[shape]
+    sizes = {"n": 24, "m": 20, "d": 16, "k": 12}
+    counted = figures(executed(args, expr), sizes).operations
+    own = td.cost(expr, sizes={s: v for s, v in sizes.items() if s in {str(f) for f in expr.free_symbols}}).operations
+    assert counted <= own * 1.1
+    assert own <= counted * (2.2 if shape == "triangle" else 1.3)
+
+
+@every("depth", [1, 2, 4, 8])
+def test_second_derivatives_of_networks_grow_linearly(depth):
+    f, q = network(depth)
+    v = td.TensorSymbol("v", d)
+    value, gradient = td.cost(f).operations, td.cost(td.gradient(f, q)).operations
+    product, hessian = td.cost(td.hvp(f, q, v)), td.cost(td.hessian(f, q))
+    square, mixed = sympy.Poly(value, n, d).coeff_monomial(n**2), sympy.Poly(product.operations, n, d)
+    assert sympy.Poly(gradient, n, d).coeff_monomial(n**2) == 2 * square == 4 * depth
+    assert mixed.total_degree() == 2 and mixed.coeff_monomial(n**2) <= 12 * depth
+    assert sympy.Poly(product.largest, n, d).total_degree() == 1
+    entries = sympy.Poly(hessian.operations, n, d)
+    assert (
+        entries.total_degree() == 3 and not entries.coeff_monomial(n**3) and not entries.coeff_monomial(n * n * n * d)
+    )
+    assert entries.coeff_monomial(n * n * d) <= 12 * depth
+    assert hessian.largest in (d**2, d * n)
+
+
+@every("depth", [2, 5])
+def test_four_ways_to_a_product_with_the_hessian_cost_the_same(depth):
+    f, q = network(depth, td.sigmoid, skip=True)
+    v = td.TensorSymbol("v", d)
+    g = td.gradient(f, q)
+    sizes = {n: 100, d: 100}
+    ways = [td.hvp(f, q, v), td.jvp(g, q, v), td.vjp(g, q, v), td.gradient(td.sum(g * v), q)]
+    counts = [int(td.cost(way, sizes).operations) for way in ways]
+    assert max(counts) <= 1.5 * min(counts)
+    lengths = [len(str(way)) for way in ways]
+    assert max(lengths) <= 1.25 * min(lengths)
+
+
+def test_expected_sizes_never_make_a_kernel_do_more():
+    f, q = network(2)
+    args = (
+        q,
+        *(td.TensorSymbol(f"W{layer}", (n, n) if layer else (n, d)) for layer in range(3)),
+        td.TensorSymbol("w", n),
+    )
+    trace = td.trace(td.hessian(f, q))
+    sizes = {"n": 64, "d": 8}
+    plain, told = (figures(executed(args, trace, sizes=given), sizes).operations for given in (None, {n: 64, d: 8}))
+    assert told <= plain
+
+
+def test_the_hessian_of_a_network_reads_as_products_of_matrices():
+    text = str(td.hessian(*network(2)))
+    assert "EinsumProduct" not in text and len(text) <= 480
+    assert text.count(" @ diag(") + text.count("(diag(") + text.count("+ diag(") >= 5
+
+
+def test_a_product_of_a_sum_is_multiplied_term_by_term():
+    """``(diag(u) + A B) x`` needs no square matrix."""
+    A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, n))
+    u, x = td.TensorSymbol("u", n), td.TensorSymbol("x", n)
+    expr = (td.diag(u) + A @ B) @ x
+    found = td.cost(expr)
+    assert found.operations == 4 * m * n + 2 * n
+    function = td.lambdify((u, A, B, x), expr, "numpy")
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=s) for s in (5, (5, 3), (3, 5), 5)]
+    np.testing.assert_allclose(function(*given), (np.diag(given[0]) + given[1] @ given[2]) @ given[3], rtol=1e-12)
+
+
+def test_sizes_of_others_are_refused():
+    x = td.TensorSymbol("x", n)
+    with pytest.raises(ArgumentError, match="sizes has a value for m, which is no size"):
+        td.cost(td.sum(x), sizes={m: 3})

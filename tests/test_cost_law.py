@@ -1,0 +1,108 @@
+"""The law of cost: a slice of the random functions that ``python -m tests.cost_judge 2000`` judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cost_judge.functions import Builder
+from cost_judge.generate import random_function
+from cost_judge.interpreter import Execution, is_loops_only
+from cost_judge.judge import LARGE, SIZES, SMALL, arguments, derivatives, judge
+from cost_judge.known import KNOWN
+from cost_judge.oracle import executed, figures
+
+import sympy_tensordiff as td
+
+SLICE = range(24)
+THOROUGH = range(24, 40)
+
+
+def case(seed):
+    marks = [pytest.mark.xfail(reason=KNOWN[seed], strict=True)] if seed in KNOWN else []
+    return pytest.param(seed, marks=[*marks, *([] if seed in SLICE else [pytest.mark.thorough])])
+
+
+@pytest.mark.parametrize("seed", [case(seed) for seed in (*SLICE, *THOROUGH)])
+def test_law_and_values(seed):
+    function = random_function(seed)
+    verdict = judge(function, by_jax=False)
+    assert not verdict.breaches, "\n".join([function.text(), *(breach.text for breach in verdict.breaches)])
+
+
+def test_known_breaches_are_of_seeds_that_are_tested():
+    assert set(KNOWN) <= {*SLICE, *THOROUGH}
+
+
+def test_functions_are_various():
+    functions = [random_function(seed) for seed in range(300)]
+    assert functions[:9] == [random_function(seed) for seed in range(9)]
+    kinds = {function.name.split()[0] for function in functions}
+    assert len(kinds) == 12
+    used = {step.operation for function in functions for step in function.steps}
+    assert {"softmax", "norm", "solve", "inv", "logdet", "det", "einsum", "logsumexp", "transpose"} <= used
+    assert 60 < sum(bool(function.indexed) for function in functions) < 140
+    assert any(function.penalty for function in functions)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 6, 10, 13])
+def test_counts_are_those_of_an_execution(seed):
+    """Every operation of the loops, and of products of matrices as loops, is counted as it runs."""
+    function = random_function(seed)
+    symbols = function.symbols()
+    given = arguments(function, symbols)
+    arrays = {**function.arrays(SMALL), "tangent": np.ones([SMALL[letter] for letter in function.axes[function.wrt]])}
+    for expression in derivatives(function, symbols, "fg").values():
+        program = executed(given, expression)
+        assert is_loops_only(program)
+        execution = Execution(program, arrays, SMALL)
+        assert execution.operations == figures(program, SMALL).operations
+        expected = td.lambdify(given, expression, "numpy")(*arrays.values())
+        np.testing.assert_allclose(execution.arrays[program.outputs[0].name], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "operations", "largest"),
+    [
+        ("A @ B", "2*n*m*k", "0"),
+        ("td.sum(A, axis=1)", "n*m", "0"),
+        ("td.tanh(A @ B)", "2*n*m*k + n*k", "n*k"),
+        ("A @ B @ v", "2*m*k + 2*n*m", "m"),
+        ("td.inv(A @ A.T)", "2*n*n*m + 2*n**3", "n*n"),
+    ],
+)
+def test_counts_by_hand(text, operations, largest):
+    n, m, k = td.indices("n m k")
+    A, B, v = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, k)), td.TensorSymbol("v", k)
+    program = executed((A, B, v), eval(text, {"td": td, "A": A, "B": B, "v": v}))
+    for sizes in (SIZES, LARGE):
+        found = figures(program, sizes)
+        assert (found.operations, found.largest) == (eval(operations, dict(sizes)), eval(largest, dict(sizes)))
+
+
+def test_functions_are_counted_where_they_are_called():
+    n, m, k = td.indices("n m k")
+    A, B, C = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, k)), td.TensorSymbol("C", (k, n))
+    p, q, r = td.indices("p q r")
+    body = td.IndexedSum(td.tanh(A[p, q] * B[q, r]) * C[r, p], (q, 0, m - 1), (r, 0, k - 1))
+    found = figures(executed((A, B, C), td.TensorComprehension(body, (p, n))), SIZES)
+    points = SIZES["n"] * SIZES["m"] * SIZES["k"]
+    assert found.functions == points and 3 * points <= found.operations <= 4 * points
+
+
+def test_breaches_are_found(monkeypatch):
+    """A gradient that is wrong, costs one more loop and stores a larger array."""
+    builder = Builder()
+    v = builder.input("v", "n")
+    builder.do("dot", builder.input("w", "n"), builder.do("tanh", v))
+    function = builder.function("linear", "v")
+    assert not judge(function, by_jax=False).breaches
+
+    def wasteful(function, symbols, orders="fghH"):
+        found = derivatives(function, symbols, "fg")
+        table = td.tanh(td.outer(symbols["v"], symbols["w"]))
+        return found | {"gradient": found["gradient"] + td.tanh(table @ table) @ symbols["v"]}
+
+    monkeypatch.setattr("cost_judge.judge.derivatives", wasteful)
+    breaches = {breach.kind: breach for breach in judge(function, by_jax=False).breaches}
+    assert list(breaches) == ["gradient operations", "gradient largest", "gradient value"]
+    assert breaches["gradient operations"].growth > 10 and 3 < breaches["gradient largest"].growth < 5
