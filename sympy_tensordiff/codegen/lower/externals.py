@@ -136,7 +136,19 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
     """What takes the place of ``function`` in a generated module."""
     if backend == "numpy":
         return Vectorised(external, function)
-    return _for_numba(external, function) if backend == "numba" else _for_cuda(external, function)
+    return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
+
+
+def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
+    """A function that Numba compiles for numbers of a type as a module of LLVM, and its name there."""
+    import numba
+
+    kind = numba.float32 if dtype == np.float32 else numba.float64
+    names = ", ".join(f"x{n}" for n in range(len(external.orders)))
+    space = {"compiled": _for_numba(external, function)}
+    entry = eval(f"lambda {names}: compiled({names})", space)
+    found = numba.cfunc(kind(*(kind,) * len(external.orders)), nopython=True, error_model="numpy")(entry)
+    return found.inspect_llvm(), found.native_name
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:

@@ -157,10 +157,16 @@ def _write(folder: Path, name: str, source: str) -> Path:
             return path
     except (OSError, UnicodeDecodeError):
         pass
+    return write_bytes(folder, name, source.encode())
+
+
+def write_bytes(folder: Path, name: str, content: bytes) -> Path:
+    """The path of a new file with this content; other processes see all of it or nothing."""
+    path = folder / name
     handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(source)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         os.replace(scratch, path)
     except BaseException:
         os.unlink(scratch)

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
+from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
 from sympy_tensordiff.codegen.ir.walk import externals
-from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
+from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend, llvm_text
+from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
 from sympy_tensordiff.codegen.run.compilation import noticed, undivided
-from sympy_tensordiff.codegen.run.described import driver_lines, plan_text
+from sympy_tensordiff.codegen.run.described import COMPILED, driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.run.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.run.modules import Lease, forget, lease
@@ -38,7 +40,7 @@ from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotPositiveDefiniteError, SingularMatrixError
 
-_PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
+_PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
 
 
@@ -46,10 +48,13 @@ _EXACT = 2**24
 """Places up to this one are numbers of float32."""
 
 
-def print_source(program: Program, backend: str, parallel: bool | None = None) -> str:
+def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
     """The text of the module for ``backend``; nothing but this package is needed."""
     bounded = _checked(program, backend, parallel)
-    return _printed(bounded, backend, blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset())
+    chosen = blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset[str]()
+    if backend == "llvm":
+        return print_llvm(bounded, Target("float" if dtype == "float32" else "double"), chosen).whole()
+    return _printed(bounded, backend, chosen)
 
 
 def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
@@ -61,8 +66,8 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
         raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' for text")
     if parallel is not None and not isinstance(parallel, bool):
         raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
-    if parallel and backend != "numba":
-        raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
+    if parallel and backend not in COMPILED:
+        raise ArgumentError(f"parallel=True is for 'llvm' and 'numba', not for {backend!r}: leave it out")
     check_determined(program)
     return prepared(program, backend)
 
@@ -88,7 +93,9 @@ class CompiledFunction:
     Attributes
     ----------
     source : str
-        The text of the generated module.
+        The text of the generated module; for LLVM that of the same loops in Python.
+    llvm : str
+        For LLVM: what it compiles.
     program : Program
         The loop nests it was printed from.
     backend : str
@@ -126,7 +133,8 @@ class CompiledFunction:
         self.parallel = parallel
         self._bounded = _checked(program, backend, parallel)
         self._printed_parallel = self._blockable if parallel else frozenset()
-        self.source = _printed(self._bounded, backend, self._printed_parallel)
+        if backend != "llvm":
+            self.source = _printed(self._bounded, backend, self._printed_parallel)
         self._build = build
         self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
         self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
@@ -134,6 +142,7 @@ class CompiledFunction:
         self._leases: list[Lease] = []
         self._unfinished: list[ModuleType] = []
         self._on_disk = True
+        self._fallback = ""
         self._recent: Recent | None = None
         self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
         self._nest = nesting(program.structure)
@@ -209,7 +218,7 @@ class CompiledFunction:
 
     def _noticed(self, is_compiled: bool) -> AbstractContextManager[None]:
         """What tells of a compilation that takes long."""
-        is_quick = is_compiled or self.backend != "numba"
+        is_quick = is_compiled or self.backend not in COMPILED
         count = len(self._fused.kernels)
         return nullcontext() if is_quick else noticed(f"compiling {count} kernel{'s' * (count != 1)}")
 
@@ -294,7 +303,7 @@ class CompiledFunction:
 
     def _in_parallel(self) -> frozenset[str]:
         """The kernels that run on several cores in a call with the sizes of the last one."""
-        if self.backend != "numba" or self.parallel is False:
+        if self.backend not in COMPILED or self.parallel is False:
             return frozenset()
         if self.parallel:
             return self._blockable
@@ -315,7 +324,8 @@ class CompiledFunction:
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found
-        module = self._module(dtype, parallel)
+        module: Any = self._load_llvm(dtype, parallel) if self.backend == "llvm" else None
+        module = module or self._module(dtype, parallel)
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
             has_products = has_compiled_products(self._fused)
@@ -325,10 +335,35 @@ class CompiledFunction:
         found = self._runs[dtype, parallel] = Runs(run, run_in, scratch, tables)
         return found
 
+    def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
+        """What runs for results of a type, compiled by LLVM; None where Numba has to compile it."""
+        try:
+            text = print_llvm(self._bounded, llvm.target(dtype), parallel)
+            functions = {
+                f"user{n}": llvm_text(external, self._implementations[external], dtype)
+                for n, external in enumerate(externals(self._bounded))
+            }
+            return llvm.load(text, functions, self._on_disk)
+        except (llvm.UnavailableError, UnsupportedError) as error:
+            self._fallback = str(error)
+            return None
+
+    @property
+    def llvm(self) -> str:
+        """The text that LLVM compiles, for numbers in double precision."""
+        if self.backend != "llvm":
+            raise AttributeError(f"a function for the backend {self.backend!r} has no text for LLVM")
+        return print_llvm(self._bounded, Target(), self._printed_parallel).whole()
+
+    @functools.cached_property
+    def source(self) -> str:
+        """The text of the generated module; for LLVM that of the same loops in Python."""
+        return _printed(self._bounded, self.backend, self._printed_parallel)
+
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
         """The generated module for results of a type."""
         versions = code_versions(self.backend)
-        if self.backend == "numba":
+        if self.backend in COMPILED:
             versions += f", {dtype}"
         is_printed = parallel == self._printed_parallel
         source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
@@ -341,7 +376,7 @@ class CompiledFunction:
         }
         for name, key in getattr(module, "FUNCTIONS", {}).items():
             setattr(module, name, supplied[key])
-        if self.backend == "numba":
+        if self.backend in COMPILED:
             self._unfinished.append(module)
         return module
 
@@ -364,7 +399,7 @@ class CompiledFunction:
     @property
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
-        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel)
+        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel, self._fallback)
         return plan_text(self.program, self.backend, driver)
 
     def __reduce__(self) -> tuple[Any, ...]:

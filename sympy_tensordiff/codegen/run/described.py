@@ -23,6 +23,9 @@ from sympy_tensordiff.codegen.schedule.launches import describe_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
 
+COMPILED = ("numba", "llvm")
+"""The backends for the processor that compile loops."""
+
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
@@ -44,7 +47,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     lines.append("kernels:")
     shapes = array_shapes(program)
     prover = Prover(program)
-    steps = fuse(program, prover).kernels if backend == "numba" else program.kernels
+    steps = fuse(program, prover).kernels if backend in COMPILED else program.kernels
     for n, step in enumerate(steps, 1):
         if isinstance(step, Fused):
             text = describe_together(step)
@@ -55,29 +58,34 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
-        if backend == "numba" and isinstance(step, Kernel | Fused):
+        if backend in COMPILED and isinstance(step, Kernel | Fused):
             place = Site(prover, Names(all_names(program), ()).fresh)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return "\n".join(lines)
 
 
-def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool | None) -> list[str]:
+def driver_lines(
+    bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
+) -> list[str]:
     """What calls the kernels, and which of them run on all cores or in parts.
 
     ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
+    ``fallback`` says why Numba compiles what LLVM was to compile.
     """
     if backend == "cuda":
         return describe_device(bounded)
-    if backend != "numba":
+    if backend not in COMPILED:
         return []
     library = not_compiled(fused)
-    is_one = bool(fused.nests) or is_compiled_whole(fused)
+    is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
     lines = ["compiled: one function" if is_one else "compiled: nothing"]
     if library and fused.nests:
         lines = [
             f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
         ]
+    if fallback:
+        lines.append(f"compiled by Numba: {fallback}")
     if parallel:
         names = ", ".join(name.removeprefix("fill_") for name in sorted(blockable(fused)))
         lines.append(f"on all cores: {names or 'nothing'}")

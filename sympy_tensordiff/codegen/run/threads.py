@@ -67,14 +67,14 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
 
     None where these are products of matrices only, as they lie: BLAS runs them on all cores as well as it can.
     """
-    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
-        return frozenset()
     work = kernel_work(program, sizes)
     works = {
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
     if all(isinstance(step, Contraction) and is_plain(step) for step in large):
+        return frozenset()
+    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
         return frozenset()
     return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 
@@ -95,10 +95,7 @@ def guarded(
     """
 
     def call(*values: Any) -> None:
-        global _owner
-        if _owner is None:
-            _owner = os.getpid()
-            importlib.import_module("numba").get_num_threads()  # code from disk expects the pool to be there
+        start_pool()
         if _owner != os.getpid():
             serial()(*values)
             return
@@ -106,6 +103,14 @@ def guarded(
             run(*values)
 
     return call
+
+
+def start_pool() -> None:
+    """Start Numba's threads, which code from disk expects to be there; they belong to this process."""
+    global _owner
+    if _owner is None:
+        _owner = os.getpid()
+        importlib.import_module("numba").get_num_threads()
 
 
 @functools.cache

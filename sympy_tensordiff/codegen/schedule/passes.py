@@ -14,10 +14,13 @@ from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 Pass: TypeAlias = Callable[[Program], Program]
 
 # To NumPy and CUDA, the order of axes in memory matters little.
+_COMPILED: tuple[Pass, ...] = (with_correlations, split_deep, split_large, in_reading_order)
+
 PASSES: Mapping[str, tuple[Pass, ...]] = {
     "numpy": (split_deep, split_large),
     "cuda": (split_deep, split_large),
-    "numba": (with_correlations, split_deep, split_large, in_reading_order),
+    "numba": _COMPILED,
+    "llvm": _COMPILED,
     "c": (degenerate_in_loops, with_correlations, split_deep, split_large, in_reading_order),
 }
 

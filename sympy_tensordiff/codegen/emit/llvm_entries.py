@@ -1,0 +1,324 @@
+"""Entries of a module of LLVM, which Python calls, and the tasks that threads run.
+
+An entry takes Python's objects as they are: it reads pointers and lengths off arrays, converts numbers, lets other
+threads run, calls the functions of the steps in order, and raises what they report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from sympy_tensordiff.codegen.emit.driver import (
+    Temporaries,
+)
+from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module
+from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
+from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE
+from sympy_tensordiff.codegen.emit.matrix_products import HALF, PANEL
+from sympy_tensordiff.codegen.emit.numba_cpu import PARTS, STEP
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.nests import ZERO
+from sympy_tensordiff.codegen.ir.programs import (
+    Array,
+    Fused,
+    Program,
+    Scatter,
+    Step,
+)
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
+from sympy_tensordiff.codegen.schedule.rows import STRIP
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.products import quotient_by
+
+ALIGNMENT = 64
+"""Temporaries begin at multiples of so many bytes."""
+
+LARGE = "BLAS counts to 2**31 - 1"
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """The function of a step, and what is passed to it: names, and "a" for an array, "r" or "i" for a number.
+
+    Where it computes a part, ``ends`` are the names for that, ``extent`` is the end of the last part. ``turns`` is how
+    the parts are cut on several cores: into a number of ranges, "strips", or "panels"; 0 where all is one.
+    """
+
+    symbol: str
+    passed: Mapping[str, str]
+    ends: tuple[str, str] = ("", "")
+    extent: Affine = ZERO
+    turns: int | str = 0
+
+
+class EntryPrinter(NestPrinter):
+    """A function that Python calls with arguments as an array of objects."""
+
+    def __init__(self, module: Module, program: Program, prover: Prover, head: int) -> None:
+        integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
+        super().__init__(module, prover.shapes, integers, frozenset())
+        self.program = program
+        self.head = head
+        self.numbers: dict[str, str] = {}
+        self.temporaries = Temporaries(program, FormPrinter(Names((), ())))
+
+    # ------------------------------------------------------------------------ arguments
+
+    def object(self, place: int) -> str:
+        """An object that is passed."""
+        pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
+        return self.new(f"load ptr, ptr {pointer}")
+
+    def array_of(self, name: str, found: str, rank: int) -> None:
+        """Read the pointer of an array off an object, and the lengths of its axes."""
+        self.arrays[name] = self.new(f"load ptr, ptr {self.at(found, self.head)}")
+        if rank:
+            lengths = self.new(f"load ptr, ptr {self.at(found, self.head + 16)}")
+            for axis in range(rank):
+                place = self.new(f"getelementptr inbounds i64, ptr {lengths}, i64 {axis}")
+                self.values[f"{name} {axis}"] = self.new(f"load i64, ptr {place}")
+
+    def at(self, pointer: str, offset: str | int) -> str:
+        """A pointer so many bytes further on."""
+        return self.new(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
+
+    def real_of(self, found: str) -> str:
+        """A number from an object."""
+        return self.converted((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
+
+    def arguments(self) -> None:
+        """Read all arguments of the program, and compute all sizes."""
+        place = 0
+        for argument in self.program.arguments:
+            found = self.object(place)
+            place += 1
+            if argument.kind == "array" and argument.shape:
+                self.array_of(argument.name, found, len(argument.shape))
+            elif argument.kind == "integer" or argument.dtype == "integer":
+                self.values[argument.name] = self.call("i64", "PyLong_AsLongLong", [found], "ptr")
+            else:
+                self.numbers[argument.name] = self.real_of(found)
+        for output in self.program.outputs:
+            self.array_of(output.name, self.object(place), 0)
+            place += 1
+        for solved in solve_sizes(self.program.arguments):
+            length = Affine.variable(f"{solved.argument.name} {solved.axis}")
+            coefficient, rest = solved.parts
+            sign = -1 if coefficient.is_constant and coefficient.constant < 0 else 1
+            self.values[solved.name] = self.form(quotient_by((length - rest) * sign, coefficient * sign))
+        for size in self.program.sizes:
+            forms = [self.form(form) for form in size.lows or size.highs]
+            self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
+
+    def given(self, passed: Mapping[str, str]) -> None:
+        """Read what is passed by names and kinds."""
+        for place, (name, kind) in enumerate(passed.items()):
+            found = self.object(place)
+            if kind == "a":
+                self.array_of(name, found, 0)
+            elif kind == "i":
+                self.values[name] = self.call("i64", "PyLong_AsLongLong", [found], "ptr")
+            else:
+                self.numbers[name] = self.real_of(found)
+
+    # ------------------------------------------------------------------------ temporaries
+
+    def bytes(self, array: Array) -> str:
+        """The bytes of a temporary, a multiple of the alignment."""
+        size = self.times(self.entries(array.shape), str(self.module.size))
+        mask = self.add(size, str(ALIGNMENT - 1))
+        if mask.isdigit():
+            return str(int(mask) // ALIGNMENT * ALIGNMENT)
+        return self.new(f"and i64 {mask}, {-ALIGNMENT}")
+
+    def size(self, arrays: Sequence[Array]) -> EntryPrinter:
+        """The function that tells the bytes of all temporaries."""
+        self.arguments()
+        total = str(ALIGNMENT)
+        for array in arrays:
+            total = self.add(total, self.bytes(array))
+        self.result = self.call("ptr", "PyLong_FromLongLong", [total], "i64")
+        return self
+
+    def scratch(self, arrays: Sequence[Array]) -> None:
+        """Find the pointers of all temporaries in the last array that is passed."""
+        place = len(self.program.arguments) + len(self.program.outputs)
+        self.array_of("scratch", self.object(place), 0)
+        address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
+        free = self.new(f"and i64 {self.new(f'sub i64 0, {address}')}, {ALIGNMENT - 1}")
+        pointer = self.at(self.arrays["scratch"], free)
+        for array in arrays:
+            self.arrays[array.name] = pointer
+            pointer = self.at(pointer, self.bytes(array))
+
+    # ------------------------------------------------------------------------ steps
+
+    def driver(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> EntryPrinter:
+        """The function that runs steps."""
+        self.arguments()
+        if arrays:
+            self.scratch(arrays)
+        self.begin()
+        for step, function in steps:
+            with ExitStack() as stack:
+                if rows := self.tests(step):
+                    stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
+                self.run(step, function)
+        return self.end()
+
+    def begin(self) -> None:
+        """Let other threads of Python run."""
+        self.module.declare("PyEval_SaveThread", "ptr", [])
+        self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        self.state = self.new("call ptr @PyEval_SaveThread()")
+
+    def tests(self, step: Step) -> list[Row]:
+        """The conditions of a step that has nothing to do in some calls."""
+        forms: Sequence[Affine] = ()
+        if isinstance(step, Scatter):
+            forms = step.extents if step.exclusive else ()
+        elif not isinstance(step, Fused):
+            made = self.temporaries.get(filled_arrays(step)[0])
+            forms = made.shape if made is not None else ()
+        return [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
+
+    def run(self, step: Step, function: StepFunction) -> None:
+        """Run a step."""
+        if function.turns:
+            self.in_parallel(step, function)
+            return
+        self.values |= dict(zip(function.ends, ("0", self.form(function.extent)), strict=True))
+        found = self.called(function, self.passed_value)
+        before = self.new(f"load i32, ptr {self.code}")
+        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+
+    def passed_value(self, name: str, kind: str) -> str:
+        """What is passed to a function."""
+        return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
+
+    def in_parallel(self, step: Step, function: StepFunction) -> None:
+        """Let the threads of Numba's pool run a step, each some turns; no sum depends on how many there are."""
+        totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, Fused) else []
+        parts = {name: self.array(f"{name} parts", [Affine.of(PARTS), *self.shapes[name]]) for name in totals}
+        task = TaskPrinter(self.module, self.shapes, self.integral, frozenset())
+        task.turns(function, dict.fromkeys(totals))
+        symbol = self.module.shared(f"{function.symbol}.task", task.task())
+        frame = self.slot(f"[{len(task.passed) + 1} x i64]")
+        self.line(f"store ptr {self.code}, ptr {frame}")
+        for number, (name, (kind, _)) in enumerate(task.passed.items(), 1):
+            value = parts[name] if name in parts else self.passed_value(name, kind)
+            place = self.new(f"getelementptr inbounds i64, ptr {frame}, i64 {number}")
+            self.line(f"store {self.types[kind].removesuffix(' noalias')} {value}, ptr {place}")
+        first, count, step_ = self.slot("ptr"), self.slot("i64"), self.slot("i64")
+        self.line(f"store ptr null, ptr {first}")
+        self.line(f"store i64 {task.turn_count(self, function)}, ptr {count}")
+        self.line(f"store i64 1, ptr {step_}")
+        threads = self.new("call i32 @get_num_threads()")
+        self.module.declare("get_num_threads", "i32", [])
+        self.module.declare("numba_parallel_for", "void", [*["ptr"] * 5, "i64", "i64", "i32"])
+        pointers = ", ".join(f"ptr {one}" for one in (f"@{symbol}", first, count, step_, frame))
+        self.line(f"call void @numba_parallel_for({pointers}, i64 0, i64 1, i32 {threads})")
+        for name, pointer in parts.items():
+            self.add_parts(self.arrays[name], pointer, self.entries(self.shapes[name]))
+            self.line(f"call void @free(ptr {pointer})")
+
+    def add_parts(self, target: str, parts: str, entries: str) -> None:
+        """Add the totals of all blocks, in their order."""
+        real = self.module.real
+        with self.loop("0", entries) as place:
+            total = self.new(f"load {real}, ptr {self.shifted(parts, place)}")
+            for number in range(1, PARTS):
+                pointer = self.shifted(parts, self.add(self.times(str(number), entries), place))
+                total = self.new(f"fadd {real} {total}, {self.new(f'load {real}, ptr {pointer}')}")
+            self.line(f"store {real} {total}, ptr {self.shifted(target, place)}")
+
+    def end(self) -> EntryPrinter:
+        """Raise the error of a code; return 0 where there is none."""
+        self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
+        self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
+        self.module.declare("PyErr_NoMemory", "ptr", [])
+        self.module.declared["PyExc_ValueError"] = "@PyExc_ValueError = external global ptr"
+        self.module.declared["large"] = f'@large = private constant [{len(LARGE) + 1} x i8] c"{LARGE}\\00"'
+        found = self.new(f"load i32, ptr {self.code}")
+        for code, lines in ((NO_MEMORY, "call ptr @PyErr_NoMemory()"), (TOO_LARGE, "load ptr, ptr @PyExc_ValueError")):
+            with self.when(partial(self.new, f"icmp eq i32 {found}, {code}")):
+                error = self.new(lines)
+                if code == TOO_LARGE:
+                    self.line(f"call void @PyErr_SetString(ptr {error}, ptr @large)")
+                self.line("ret ptr null")
+                self.start(*self.labels("never"))
+        self.result = self.call("ptr", "PyLong_FromLongLong", ["0"], "i64")
+        return self
+
+    def text(self, name: str) -> str:
+        """The text of the entry."""
+        head = f"define ptr @{name}(ptr %self, ptr %args, i64 %count) {{"
+        lines = [head, "entry:", *self.slots, *self.lines, f"  ret ptr {self.result}"]
+        if any("label %failed" in line for line in self.lines):
+            lines += ["failed:", f"  call void @PyEval_RestoreThread(ptr {self.state})"]
+            lines += ["  %none = call ptr @PyErr_NoMemory()", "  ret ptr null"]
+        return "\n".join([*lines, "}"])
+
+
+class TaskPrinter(NestPrinter):
+    """What a thread runs: some turns of a step, for the numbers that its pool gives it."""
+
+    def turn_count(self, driver: NestPrinter, function: StepFunction) -> str:
+        """The number of turns, in the function that starts them."""
+        extent = driver.form(function.extent)
+        if function.turns == "strips":
+            return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
+        if function.turns != "panels":
+            return str(function.turns)
+        count = "1"
+        for number in (2**n for n in range(6)):
+            least = 2 * number * (HALF if number == 1 else PANEL)
+            test = driver.new(f"icmp sge i64 {extent}, {least}")
+            count = driver.new(f"select i1 {test}, i64 {2 * number}, i64 {count}")
+        return count
+
+    def turns(self, function: StepFunction, totals: Container[str]) -> None:
+        """The calls of the function of a step."""
+        first = self.new("ptrtoint ptr %first to i64")
+        last = self.add(first, "%number")
+        extent, count = self.form(function.extent), self.turn_count(self, function)
+        with self.loop(first, last) as turn:
+            if function.turns == "strips":
+                low = self.times(turn, str(STRIP))
+                high = self.greatest([self.add(low, str(STRIP)), extent], "smin")
+            else:
+                # Each thread gets blocks from everywhere, dear and cheap ones.
+                block = turn
+                if function.turns != "panels":
+                    block = self.new(f"srem i64 {self.times(turn, str(STEP))}, {count}")
+                low, high = (
+                    self.new(f"sdiv i64 {self.times(extent, one)}, {count}") for one in (block, self.add(block, "1"))
+                )
+            self.values |= dict(zip(function.ends, (low, high), strict=True))
+
+            def value(name: str, kind: str) -> str:
+                pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
+                return (
+                    self.shifted(pointer, self.times(block, self.entries(self.shapes[name])))
+                    if name in totals
+                    else pointer
+                )
+
+            found = self.called(function, value)
+            self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
+
+    def task(self) -> str:
+        """The text, whose name is ``{name}``."""
+        lines = ["define internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %frame) {", "entry:", *self.slots]
+        lines += ["  %first = load ptr, ptr %args", "  %number = load i64, ptr %dims", "  %code = load ptr, ptr %frame"]
+        for number, (kind, value) in enumerate(self.passed.values(), 1):
+            lines.append(f"  {value}.place = getelementptr inbounds i64, ptr %frame, i64 {number}")
+            lines.append(f"  {value} = load {self.types[kind].removesuffix(' noalias')}, ptr {value}.place")
+        return "\n".join([*lines, *self.lines, "  ret void", "}"])

@@ -1,0 +1,221 @@
+"""Products of matrices in the language of LLVM: calls of BLAS, and the block of a convolution in registers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import reduce
+
+from sympy_tensordiff.codegen.emit.library import Matrices
+from sympy_tensordiff.codegen.emit.llvm import Module, real_text
+from sympy_tensordiff.codegen.emit.llvm_copies import blocks, is_turned, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
+from sympy_tensordiff.codegen.ir.programs import (
+    BLOCK,
+    Contraction,
+    Trapezoid,
+)
+from sympy_tensordiff.codegen.ir.steps import extents
+
+TOO_LARGE = 1
+"""The code of a product that BLAS cannot count."""
+
+MULTIPLY = """\
+define internal i32 @multiply(ptr %c, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
+i64 %rows, i64 %columns, i64 %terms, {real} %factor) noinline {{
+; fill c with a factor times a product of matrices; a vector has -1 rows or columns
+entry:
+  %m = alloca i32
+  %n = alloca i32
+  %k = alloca i32
+  %lda = alloca i32
+  %ldb = alloca i32
+  %ldc = alloca i32
+  %alpha = alloca {real}
+  %beta = alloca {real}
+  %one = alloca i32
+  %ta = alloca i8
+  %tb = alloca i8
+  %s0 = icmp sgt i64 %rows, 2147483647
+  %s1 = icmp sgt i64 %columns, 2147483647
+  %s2 = icmp sgt i64 %terms, 2147483647
+  %s3 = or i1 %s0, %s1
+  %s4 = or i1 %s3, %s2
+  br i1 %s4, label %large, label %small
+large:
+  ret i32 {code}
+small:
+  %r = call i64 @llvm.abs.i64(i64 %rows, i1 false)
+  %q = call i64 @llvm.abs.i64(i64 %columns, i1 false)
+  %some = icmp sgt i64 %terms, 0
+  br i1 %some, label %start, label %empty
+empty:
+  %count = mul i64 %r, %q
+  %bytes = mul i64 %count, {size}
+  call void @llvm.memset.p0.i64(ptr %c, i8 0, i64 %bytes, i1 false)
+  ret i32 0
+start:
+  %r32 = trunc i64 %r to i32
+  %q32 = trunc i64 %q to i32
+  %k32 = trunc i64 %terms to i32
+  %a.least = call i64 @llvm.smax.i64(i64 %a.step, i64 1)
+  %b.least = call i64 @llvm.smax.i64(i64 %b.step, i64 1)
+  %a32 = trunc i64 %a.least to i32
+  %b32 = trunc i64 %b.least to i32
+  store {real} %factor, ptr %alpha
+  store {real} 0.0, ptr %beta
+  store i32 1, ptr %one
+  store i32 %a32, ptr %lda
+  store i32 %b32, ptr %ldb
+  store i32 %q32, ptr %ldc
+  %no.rows = icmp slt i64 %rows, 0
+  %no.columns = icmp slt i64 %columns, 0
+  br i1 %no.rows, label %row, label %several
+row:
+  br i1 %no.columns, label %inner, label %left
+inner:
+  store i32 %k32, ptr %k
+  %product = call {real} @blas_{x}dot(ptr %k, ptr %a, ptr %one, ptr %b, ptr %one)
+  %scaled = fmul {real} %product, %factor
+  store {real} %scaled, ptr %c
+  ret i32 0
+left:
+  %l0 = select i1 %b.turned, i32 %k32, i32 %q32
+  %l1 = select i1 %b.turned, i32 %q32, i32 %k32
+  %l2 = select i1 %b.turned, i8 116, i8 110
+  store i32 %l0, ptr %m
+  store i32 %l1, ptr %n
+  store i8 %l2, ptr %ta
+  call void @blas_{x}gemv(ptr %ta, ptr %m, ptr %n, ptr %alpha, ptr %b, ptr %ldb, ptr %a, ptr %one, ptr %beta, ptr %c, \
+ptr %one)
+  ret i32 0
+several:
+  br i1 %no.columns, label %right, label %both
+right:
+  %r0 = select i1 %a.turned, i32 %r32, i32 %k32
+  %r1 = select i1 %a.turned, i32 %k32, i32 %r32
+  %r2 = select i1 %a.turned, i8 110, i8 116
+  store i32 %r0, ptr %m
+  store i32 %r1, ptr %n
+  store i8 %r2, ptr %ta
+  call void @blas_{x}gemv(ptr %ta, ptr %m, ptr %n, ptr %alpha, ptr %a, ptr %lda, ptr %b, ptr %one, ptr %beta, ptr %c, \
+ptr %one)
+  ret i32 0
+both:
+  %m0 = select i1 %b.turned, i8 116, i8 110
+  %m1 = select i1 %a.turned, i8 116, i8 110
+  store i8 %m0, ptr %tb
+  store i8 %m1, ptr %ta
+  store i32 %q32, ptr %m
+  store i32 %r32, ptr %n
+  store i32 %k32, ptr %k
+  call void @blas_{x}gemm(ptr %tb, ptr %ta, ptr %m, ptr %n, ptr %k, ptr %alpha, ptr %b, ptr %ldb, ptr %a, ptr %lda, \
+ptr %beta, ptr %c, ptr %ldc)
+  ret i32 0
+}}"""
+"""A product as BLAS sees it: all matrices are transposed, since it takes columns to lie one after the other."""
+
+
+def multiply(module: Module) -> str:
+    """The symbol of the function that multiplies matrices."""
+    x = "d" if module.real == "double" else "s"
+    module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
+    module.declare("llvm.smax.i64", "i64", ["i64", "i64"])
+    module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+    for name, result, count in (("gemm", "void", 13), ("gemv", "void", 11), ("dot", module.real, 5)):
+        module.declare(f"blas_{x}{name}", result, ["ptr"] * count)
+    return module.define("multiply", MULTIPLY.format(real=module.real, x=x, code=TOO_LARGE, size=module.size))
+
+
+LOW, HIGH = "block low", "block high"
+"""The parameters that say which part of a step a function computes."""
+
+
+class ProductPrinter(NestPrinter):
+    """The function of a part of a contraction, or of one over a trapezoid, whose operands lie as BLAS reads them.
+
+    A part is a range of products where both operands keep axes, else of blocks of a trapezoid, else of rows.
+    """
+
+    def contraction(self, step: Contraction | Trapezoid) -> None:
+        """The instructions."""
+        self.step, self.extents = step, extents(step, self.shapes)
+        _, _, both, own, other, summed = found = matrices_of(step)
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
+        rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
+        pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
+        turned = is_turned(found.left, both, own, summed), is_turned(found.right, both, summed, other)
+        steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
+        with ExitStack() as stack:
+            if both:
+                place = stack.enter_context(self.loop(low, high))
+                sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
+                pointers = self.moved(pointers, [self.times(place, self.length_of(group)) for group in sizes])
+            if isinstance(step, Trapezoid):
+                low, high = ("0", self.form(blocks(step, self.shapes))) if both else (low, high)
+                self.blocks(step, found, pointers, turned, (low, high))
+                return
+            if not both and own:
+                pointers = self.moved(
+                    pointers, [self.times(low, columns), low if turned[0] else self.times(low, terms)]
+                )
+                rows = self.new(f"sub nsw i64 {high}, {low}")
+            self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
+
+    def finished(self) -> str:
+        """The text of the function."""
+        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
+
+    def length_of(self, labels: Sequence[int]) -> str:
+        """The number of entries of some axes."""
+        return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
+
+    def moved(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
+        """The pointers to the result and to the operands so many entries further on."""
+        out, left, right = (self.shifted(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
+        return out, left, right
+
+    def multiply(
+        self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
+    ) -> None:
+        """The call for one product; rows, columns or both are -1 where there are none."""
+        out, left, right = pointers
+        sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
+        numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))
+        factor = real_text(float(self.step.factor), self.module.real)
+        name = multiply(self.module)
+        code = self.new(f"call i32 @{name}(ptr {out}, {', '.join(sides)}, {numbers}, {self.module.real} {factor})")
+        before = self.new(f"load i32, ptr {self.code}")
+        self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
+
+    def blocks(
+        self,
+        step: Trapezoid,
+        found: Matrices,
+        pointers: tuple[str, str, str],
+        turned: tuple[bool, bool],
+        ends: tuple[str, str],
+    ) -> None:
+        """The products of blocks of rows, each with the terms that all rows of the block have."""
+        _, _, _, own, other, summed = found
+        rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
+        height, others = self.form(self.extents[step.row]), self.length_of(own[1:])
+        with self.loop(*ends) as block:
+            start = self.times(block, str(BLOCK))
+            shift = self.add(start, self.form(step.shift + (BLOCK - 1 if step.is_upper else 1)))
+            end = self.greatest(["0", self.greatest([terms, shift], "smin")])
+            first = self.times(start, others)
+            pointers = self.moved(
+                pointers, [self.times(first, columns), first if turned[0] else self.times(first, terms)]
+            )
+            if step.is_upper:
+                left = self.times(end, rows) if turned[0] else end
+                pointers = self.moved(pointers, ["0", left, end if turned[1] else self.times(end, columns)])
+            count = self.new(f"sub nsw i64 {terms}, {end}") if step.is_upper else end
+            left_rows = self.new(f"sub nsw i64 {height}, {start}")
+            size = self.times(self.greatest([str(BLOCK), left_rows], "smin"), others)
+            steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
+            self.multiply(pointers, steps, turned, size, columns if other else "-1", count)

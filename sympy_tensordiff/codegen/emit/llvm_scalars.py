@@ -1,0 +1,263 @@
+"""Scalar expressions as values of LLVM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import reduce
+
+from sympy_tensordiff.codegen.emit.base import reciprocal, signed_text, split_sign
+from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
+from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value, real_text
+from sympy_tensordiff.codegen.emit.llvm_forms import FormPrinter
+from sympy_tensordiff.codegen.ir.facts import integer_form
+from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.scalars import (
+    CONDITIONS,
+    EXTREMA,
+    INFINITY,
+    Ends,
+    External,
+    Identity,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
+from sympy_tensordiff.errors import UnsupportedError
+
+INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil"}
+INTRINSICS |= {"log2": "log2", "log10": "log10", "pow": "pow", "copysign": "copysign"}
+"""The functions that LLVM itself knows."""
+
+LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
+LIBRARY |= {"arccosh": "acosh", "arctanh": "atanh", "gamma": "tgamma"}
+LIBRARY |= {name: name for name in ("tan", "sinh", "cosh", "erf", "erfc", "lgamma", "cbrt", "hypot")}
+"""The functions of the mathematical library of C; those for single precision end in f."""
+
+COMPARED = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
+
+POWER = """\
+define internal {0} @power.{0}({0} %x, i64 %n) alwaysinline {{
+entry:
+  %size = call i64 @llvm.abs.i64(i64 %n, i1 false)
+  br label %turn
+turn:
+  %e = phi i64 [ %size, %entry ], [ %e.half, %turn ]
+  %b = phi {0} [ %x, %entry ], [ %b.square, %turn ]
+  %r = phi {0} [ 1.0, %entry ], [ %r.next, %turn ]
+  %bit = trunc i64 %e to i1
+  %r.times = fmul contract nsz {0} %r, %b
+  %r.next = select i1 %bit, {0} %r.times, {0} %r
+  %b.square = fmul contract nsz {0} %b, %b
+  %e.half = lshr i64 %e, 1
+  %goes = icmp ne i64 %e.half, 0
+  br i1 %goes, label %turn, label %done
+done:
+  %inverse = fdiv {0} 1.0, %r.next
+  %negative = icmp slt i64 %n, 0
+  %value = select i1 %negative, {0} %inverse, {0} %r.next
+  ret {0} %value
+}}"""
+"""A power with an integer by squaring."""
+
+
+class ScalarPrinter(FormPrinter):
+    """Scalar expressions."""
+
+    def converted(self, value: Value, kind: str) -> str:
+        """A number as one of another type."""
+        text, own = value
+        if own == kind:
+            return text
+        if own in ("i1", "i64"):
+            return self.new(f"{'uitofp' if own == 'i1' else 'sitofp'} {own} {text} to {kind}")
+        return self.new(f"{'fpext' if kind == 'double' else 'fptrunc'} {own} {text} to {kind}")
+
+    def unified(self, *values: Value) -> tuple[list[str], str]:
+        """Numbers in the widest of their types."""
+        kind = "double" if "double" in {kind for _, kind in values} else values[0][1]
+        return [self.converted(value, kind) for value in values], kind
+
+    def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
+        """The value of an operation on two numbers."""
+        (one, other), kind = self.unified(left, right)
+        return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
+
+    def number(self, value: int | Fraction | float) -> Value:
+        """A constant in the type of the result."""
+        if value == value:
+            signed_text(value)  # refuses what is too large
+        return real_text(float(value), self.real), self.real
+
+    def scalar(self, node: Scalar) -> Value:
+        """The value of an expression."""
+        if isinstance(node, Number):
+            return self.number(node.value)
+        if isinstance(node, IndexValue):
+            return self.converted((self.form(node.form), "i64"), self.real), self.real
+        if isinstance(node, Load):
+            if node.array in self.bare:
+                return self.name(node.array)
+            kind = self.kind(node.array)
+            return self.new(f"load {kind}, ptr {self.place(node.array, node.index)}"), kind
+        if isinstance(node, Name):
+            return self.name(node.name)
+        if isinstance(node, Identity):
+            return self.scalar(node.value)
+        if isinstance(node, Ends):
+            return self.ends(node), "i64"
+        return self.operation(node)
+
+    def name(self, name: str) -> Value:
+        """A scalar by name."""
+        if name in self.scalars:
+            slot, kind = self.scalars[name]
+            return self.new(f"load {kind}, ptr {slot}"), kind
+        return self.parameter(name, "r"), self.module.real
+
+    def operation(self, node: Operation) -> Value:
+        """The value of an operation."""
+        function, arguments = node.function, node.arguments
+        if node == INFINITY:
+            return real_text(math.inf, self.real), self.real
+        if function in ("add", "mul", "neg", "pow"):
+            if function == "pow":
+                return self.power(*arguments)
+            return self.sum(arguments) if function == "add" else self.product(node)
+        if function in CONDITIONS:
+            return self.condition_of(node), "i1"
+        if function == "select":
+            return self.select(*arguments)
+        values = [self.scalar(argument) for argument in arguments]
+        if function in ("real", "double"):
+            kind = self.real if function == "real" else "double"
+            return self.converted(values[0], kind), kind
+        return self.applied(function, values)
+
+    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
+        """One of two values; only that one is computed, unless both are at hand."""
+        test = self.scalar(condition)[0]
+        if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):
+            (one, other), kind = self.unified(self.scalar(value), self.scalar(otherwise))
+            return self.new(f"select i1 {test}, {kind} {one}, {kind} {other}"), kind
+        return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
+
+    def condition_of(self, node: Operation) -> str:
+        """A condition; of several, only what decides is computed."""
+        function, arguments = node.function, node.arguments
+        if node == FALSE:
+            return "false"
+        if function == "not":
+            return self.new(f"xor i1 {self.scalar(arguments[0])[0]}, true")
+        if function not in ("and", "or"):
+            assert isinstance(function, str)
+            return self.comparison(function, *arguments)
+        first = self.scalar(arguments[0])[0]
+        if len(arguments) == 1:
+            return first
+
+        def rest() -> Value:
+            return self.condition_of(Operation(function, arguments[1:])), "i1"
+
+        if function == "and":
+            return self.choice(first, rest, lambda: ("false", "i1"))[0]
+        return self.choice(first, lambda: ("true", "i1"), rest)[0]
+
+    def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
+        """A comparison; integers are compared as integers."""
+        of_integers, of_numbers = COMPARED[function]
+        if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
+            return self.new(f"icmp {of_integers} i64 {self.form(a)}, {self.form(b)}")
+        (one, other), kind = self.unified(self.scalar(left), self.scalar(right))
+        return self.new(f"fcmp {of_numbers} {kind} {one}, {other}")
+
+    def negative(self, value: Value) -> Value:
+        """A number with the other sign."""
+        return self.new(f"fneg {FLAGS} {value[1]} {value[0]}"), value[1]
+
+    def sum(self, arguments: Sequence[Scalar]) -> Value:
+        """A sum, from left to right."""
+        total: Value | None = None
+        for argument in arguments:
+            negative, positive = split_sign(argument)
+            value = self.scalar(positive)
+            if total is None:
+                total = self.negative(value) if negative else value
+            else:
+                total = self.binary("fsub" if negative else "fadd", total, value)
+        assert total is not None
+        return total
+
+    def product(self, node: Scalar) -> Value:
+        """A product, from left to right, then divided by what stands below."""
+        negative, node = split_sign(node)
+        factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
+        inverses = [reciprocal(factor) if len(factors) > 1 else None for factor in factors]
+        above = [self.scalar(f) for f, inverse in zip(factors, inverses, strict=True) if inverse is None]
+        below = [self.scalar(inverse) for inverse in inverses if inverse is not None]
+        value = reduce(lambda one, other: self.binary("fmul", one, other), above or [self.number(1)])
+        value = self.negative(value) if negative else value
+        return reduce(lambda one, other: self.binary("fdiv", one, other), below, value)
+
+    def power(self, base: Scalar, exponent: Scalar) -> Value:
+        """A power: roots, reciprocals and integer powers are computed without logarithms."""
+        if not isinstance(exponent, Number):
+            form = integer_form(exponent)
+            if form is None:
+                return self.applied("pow", [self.scalar(base), self.scalar(exponent)])
+            value, kind = self.scalar(base)
+            self.module.define(f"power.{kind}", POWER.format(kind))
+            self.module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
+            return self.new(f"call {kind} @power.{kind}({kind} {value}, i64 {self.form(form)})"), kind
+        number = exponent.value
+        if number < 0:
+            return self.binary("fdiv", self.number(1), self.power(base, Number(-number)))
+        if number == 0:
+            return self.number(1)
+        if number == Fraction(1, 2):
+            return self.applied("sqrt", [self.scalar(base)])
+        if number != int(number) or number >= 2**16:
+            return self.applied("pow", [self.scalar(base), self.number(number)])
+        factor = result = self.scalar(base)
+        for bit in bin(int(number))[3:]:
+            result = self.binary("fmul", result, result)
+            result = self.binary("fmul", result, factor) if bit == "1" else result
+        return result
+
+    def applied(self, function: str | External, arguments: Sequence[Value]) -> Value:
+        """The value of a function."""
+        texts, kind = self.unified(*arguments)
+        if isinstance(function, External):
+            given = [self.converted(value, self.module.real) for value in arguments]
+            return self.call(
+                self.module.real, self.module.externals[function], given, self.module.real
+            ), self.module.real
+        if function in FUNCTIONS:
+            return self.new(f"call {kind} @{self.module.elementary(function, kind)}({kind} {texts[0]})"), kind
+        if function in INTRINSICS:
+            name = f"llvm.{INTRINSICS[function]}.{'f64' if kind == 'double' else 'f32'}"
+            return self.call(kind, name, texts, kind), kind
+        if function in LIBRARY:
+            return self.call(kind, LIBRARY[function] + "f" * (kind == "float"), texts, kind), kind
+        if function in EXTREMA:
+            return reduce(lambda one, other: self.extreme(function, one, other), [(t, kind) for t in texts])
+        one, zero = real_text(1.0, kind), real_text(0.0, kind)
+        if function in ("sign", "heaviside"):
+            below, at_zero = (real_text(-1.0, kind), zero) if function == "sign" else (zero, texts[1])
+            x, middle = texts[0], at_zero
+            for test, value in (("olt", below), ("ogt", one), ("uno", x)):
+                asked = self.new(f"fcmp {test} {kind} {x}, {zero if test != 'uno' else x}")
+                middle = self.new(f"select i1 {asked}, {kind} {value}, {kind} {middle}")
+            return middle, kind
+        raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
+
+    def extreme(self, function: str, left: Value, right: Value) -> Value:
+        """The greater ("max") or the lesser of two numbers; nan where one of them is nan."""
+        (x, y), kind = self.unified(left, right)
+        beyond = self.new(f"fcmp {'oge' if function == 'max' else 'ole'} {kind} {x}, {y}")
+        taken = self.new(f"or i1 {beyond}, {self.new(f'fcmp uno {kind} {x}, {x}')}")
+        return self.new(f"select i1 {taken}, {kind} {x}, {kind} {y}"), kind

@@ -1,0 +1,243 @@
+"""Machine code of LLVM modules: compiled, stored on disk, loaded, and called by Python without conversions.
+
+An entry of a module takes what Python passes to a built-in function, and becomes one. The code is freed with the last
+of its functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
+from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, write_bytes
+from sympy_tensordiff.codegen.run.modules import RECENT
+from sympy_tensordiff.codegen.run.threads import start_pool
+
+DEBUG = "SYMPY_TENSORDIFF_LLVM"
+"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``dump``, it is printed, too."""
+
+_PYTHON = [
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyFloat_AsDouble",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
+    "PyErr_SetString",
+    "PyErr_NoMemory",
+]
+_FASTCALL = 0x80
+
+
+class UnavailableError(Exception):
+    """LLVM cannot compile a program here; the text says why."""
+
+
+class _Method(ctypes.Structure):
+    """The description of a built-in function, which has to outlive it."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+@functools.cache
+def _binding() -> Any:
+    """LLVM, with the symbols of Python that compiled code calls."""
+    llvm = importlib.import_module("llvmlite.binding")
+    if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
+        raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
+    probe, head = np.zeros((1, 3)), object.__basicsize__
+    if (
+        sys.implementation.name != "cpython"
+        or ctypes.c_void_p.from_address(id(probe) + head).value != probe.ctypes.data
+    ):
+        raise UnavailableError("arrays of this Python have an unknown layout")
+    with contextlib.suppress(RuntimeError):  # newer versions do so by themselves
+        llvm.initialize_native_target()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name in _PYTHON:
+        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    llvm.add_symbol("PyExc_ValueError", ctypes.addressof(ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyExc_ValueError")))
+    return llvm
+
+
+@functools.cache
+def _load_blas() -> None:
+    """Let compiled code find SciPy's BLAS."""
+    table = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    for name in ("dgemm", "dgemv", "ddot", "sgemm", "sgemv", "sdot"):
+        _binding().add_symbol(f"blas_{name}", pointer_of(table[name], name_of(table[name])))
+
+
+def target(dtype: np.dtype[Any]) -> Target:
+    """The target of texts for results of a type on this machine."""
+    is_wide = "+avx512f" in _processor()[1]
+    return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__)
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    llvm = _binding()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _machine() -> Any:
+    name, features = _processor()
+    found = _binding().Target.from_default_triple()
+    return found.create_target_machine(cpu=name, features=features, opt=3, reloc="pic", codemodel="small")
+
+
+# ---------------------------------------------------------------------------- object code
+
+
+def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
+    """The object code of a text; ``functions`` are those of the user by symbols, each a module and the name there."""
+    llvm, debug = _binding(), os.environ.get(DEBUG)
+    if debug == "dump":
+        print(text)
+    module = llvm.parse_assembly(text)
+    for own, name in dict.fromkeys(functions.values()):
+        other = llvm.parse_assembly(own)
+        for defined in [*other.functions, *other.global_variables]:
+            if not defined.is_declaration and not defined.name.startswith("llvm."):
+                defined.linkage = "external" if defined.name == name else "internal"
+        module.link_in(other)
+        module.get_function(name).linkage = "internal"
+    if debug in ("verify", "dump"):
+        module.verify()
+    machine = _machine()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    # Conditions that are simplified before branches are merged: the row stencil takes 0.6 of the time.
+    first = llvm.create_new_module_pass_manager()
+    first.add_sroa_pass()
+    first.add_instruction_combine_pass()
+    first.run(module, builder)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+@functools.lru_cache(RECENT)
+def _code_of(text: str, on_disk: bool) -> bytes:
+    """The object code of a text, from disk where it is there undamaged."""
+    if not on_disk or os.environ.get(VARIABLE) == OFF:
+        return compiled(text, {})
+    version = f"llvmlite {metadata.version('llvmlite')} {_binding().llvm_version_info}"
+    digest = hashlib.sha256("\n".join([version, *_processor(), text]).encode()).hexdigest()
+    with contextlib.suppress(OSError, RuntimeError):
+        path = cache_folder() / f"k_{digest}.o"
+        with contextlib.suppress(OSError):
+            content = path.read_bytes()
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                return content[32:]
+        code = compiled(text, {})
+        with contextlib.suppress(OSError):
+            write_bytes(path.parent, path.name, hashlib.sha256(code).digest() + code)
+        return code
+    return compiled(text, {})
+
+
+class Code:
+    """Loaded machine code, with its entries as functions."""
+
+    def __init__(self, code: bytes) -> None:
+        llvm = _binding()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self._methods: list[_Method] = []
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """An entry as a function, which keeps this object."""
+        method = _Method(name.encode(), self._engine.get_function_address(name), _FASTCALL, None)
+        self._methods.append(method)
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        found: Callable[..., Any] = make(ctypes.addressof(method), self, None)
+        return found
+
+
+# ---------------------------------------------------------------------------- functions of a module
+
+
+def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
+    """The functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
+
+    Raises
+    ------
+    UnavailableError
+        If a function that it calls is not to be found, or one of the user's may raise an error.
+    """
+    text = module.text
+    if "@numba_parallel_for" in text:
+        start_pool()
+    if "@blas_" in text:
+        _load_blas()
+    for symbol, (own, name) in functions.items():
+        if _may_raise(own, name):
+            raise UnavailableError("a function that is supplied may raise an error")
+        text = re.sub(rf"@{symbol}(?=\()", f"@{name}", text)
+    _check_symbols(text, {name for _, name in functions.values()})
+    code = Code(compiled(text, functions) if functions else _code_of(text, on_disk))
+    entries = {name: code.function(name) for name in module.entries}
+    if module.driver:
+        space: dict[str, Any] = {"__name__": "sympy_tensordiff_generated"}
+        exec(compile(module.driver, "<sympy_tensordiff>", "exec"), space)
+        space.update(entries)
+        return SimpleNamespace(run=space["run"])
+    run = entries["run"]
+    if "scratch" not in entries:
+        return SimpleNamespace(run=run)
+    size, tables = entries["scratch"], entries.get("tables")
+
+    def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
+        return [np.empty(size(*values), np.uint8)]
+
+    def run_once(*values: Any) -> None:
+        arrays = scratch(*values)
+        if tables is not None:
+            tables(*values, *arrays)
+        run(*values, *arrays)
+
+    return SimpleNamespace(run=run_once, run_in=run, scratch=scratch, tables=tables)
+
+
+def _may_raise(own: str, name: str) -> bool:
+    """Whether the function behind an entry for C may return another code than 0."""
+    found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
+    return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
+
+
+def _check_symbols(text: str, known: set[str]) -> None:
+    """Raise `UnavailableError` where a function is missing, at which LLVM would end the process."""
+    called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
+    for name in sorted(called):
+        intrinsic = re.fullmatch(r"llvm\.(sin|cos|pow|log2|log10)\.f(32|64)", name)
+        if name.startswith("llvm.") and intrinsic is None:
+            continue
+        symbol = name if intrinsic is None else intrinsic[1] + "f" * (intrinsic[2] == "32")
+        if not _binding().address_of_symbol(symbol):
+            raise UnavailableError(f"the library of C has no function {symbol}")

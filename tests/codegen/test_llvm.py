@@ -1,0 +1,272 @@
+"""Kernels compiled by LLVM: their values, writes and code on disk, and what Numba compiles instead."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+
+import numpy as np
+import pytest
+import sympy
+from every import every
+from generator import Generator
+from oracle import check, expected
+from programs import CASES
+from test_elementary import EDGES
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
+from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.run import llvm
+from sympy_tensordiff.codegen.run.compile import CompiledFunction
+from sympy_tensordiff.codegen.run.results import fit
+from sympy_tensordiff.errors import ArgumentError, SingularMatrixError
+
+MARGIN, MARK = 64, -7.25e30
+"""So many entries around an array are watched, which have this value."""
+
+i, j, k, n, m, p = td.indices("i j k n m p")
+x = td.TensorSymbol("x", n)
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p))
+
+
+@pytest.fixture(autouse=True)
+def verified(monkeypatch):
+    """LLVM's verifier looks at all modules."""
+    monkeypatch.setenv(llvm.DEBUG, "verify")
+
+
+def guarded(array):
+    """An array with the same entries amid memory that is watched, and that memory."""
+    memory = np.full(array.size + 2 * MARGIN, MARK, array.dtype)
+    inside = memory[MARGIN : MARGIN + array.size].reshape(array.shape)
+    inside[...] = array
+    return inside, memory
+
+
+def assert_writes_inside(function, arguments):
+    """Fail where a call changes an argument, or memory around an argument or a result."""
+    flat = [np.asarray(result) for result in fit(function.program.structure, function(*arguments))]
+    targets = [guarded(np.zeros_like(result)) for result in flat]
+    pairs = [guarded(v) if isinstance(v, np.ndarray) and v.dtype.kind == "f" else (v, None) for v in arguments]
+    before = [None if memory is None else memory.copy() for _, memory in pairs]
+    out = iter([inside for inside, _ in targets])
+    function(*[value for value, _ in pairs], out=function._nest([next(out) for _ in targets]))
+    for (inside, memory), result in zip(targets, flat, strict=True):
+        np.testing.assert_array_equal(inside, result)
+        assert (memory[:MARGIN] == np.asarray(MARK, memory.dtype)).all()
+        assert (memory[MARGIN + inside.size :] == np.asarray(MARK, memory.dtype)).all()
+    for (_, memory), was in zip(pairs, before, strict=True):
+        if memory is not None:
+            np.testing.assert_array_equal(memory, was)
+
+
+def single(values):
+    return [v.astype(np.float32) if isinstance(v, np.ndarray) and v.dtype == float else v for v in values]
+
+
+# ---------------------------------------------------------------------------- values
+
+
+@every("name", [*CASES])
+def test_programs_by_hand(name):
+    program, arguments = CASES[name]
+    check(program, "llvm", arguments(np.random.default_rng(1)))
+
+
+@every("name", [*CASES])
+def test_programs_by_hand_write_inside_of_arrays(name):
+    program, arguments = CASES[name]
+    for parallel in (False, True):
+        function = CompiledFunction(program, "llvm", parallel=parallel)
+        assert_writes_inside(function, arguments(np.random.default_rng(1)))
+
+
+@every("name", ["section_six", "select_values", "long_sums", "masks", "elementary"])
+def test_single_precision(name):
+    program, arguments = CASES[name]
+    check(program, "llvm", single(arguments(np.random.default_rng(2))), 2e-5, np.float32)
+
+
+@every("seed", range(300, 316))
+def test_random_programs(seed):
+    generator = Generator(seed)
+    program = generator.program()
+    rng = np.random.default_rng(seed)
+    values = [rng.uniform(-1, 1, [f.evaluate(generator.sizes) for f in a.shape]) for a in program.arguments]
+    check(program, "llvm", values)
+    found = CompiledFunction(program, "llvm", parallel=True)(*values)
+    for value, right in zip(fit(program.structure, found), expected(program, values), strict=True):
+        np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
+
+
+@every("name", [*FUNCTIONS])
+def test_elementary_functions_are_those_of_numba(name):
+    """Bit by bit, at special arguments and where formulas end."""
+    expressions = {
+        "exp": sympy.exp(x[i]), "log": sympy.log(x[i]), "tanh": sympy.tanh(x[i]), "expm1": sympy.exp(x[i]) - 1,
+        "log1p": sympy.log(1 + x[i]), "sigmoid": 1 / (1 + sympy.exp(-x[i])), "softplus": sympy.log(1 + sympy.exp(x[i])),
+        "sin_near": sympy.sin(x[i]), "cos_near": sympy.cos(x[i]),
+    }  # fmt: skip
+    values = np.array([*EDGES[name], 0.0, -0.0, math.inf, -math.inf, math.nan, *np.linspace(-20, 20, 401)])
+    expression = td.TensorComprehension(expressions[name], (i, n))
+    ours, theirs = (td.lambdify([x], expression, backend, parallel=False) for backend in ("llvm", "numba"))
+    with np.errstate(all="ignore"):
+        single_values = values.astype(np.float32)
+    for given in (values, single_values):
+        np.testing.assert_array_equal(ours(given), theirs(given))
+
+
+def windows():
+    image, kernel = td.TensorSymbol("X", (2, 3, 12, 11)), td.TensorSymbol("W", (6, 3, 3, 3))
+    f, q, r, c, a, b = td.indices("f q r c a b")
+    value = td.IndexedSum(kernel[f, q, a, b] * image[k, q, r + a, c + b], (q, 0, 2), (a, 0, 2), (b, 0, 2))
+    total = td.IndexedSum(value**2, (k, 0, 1), (f, 0, 5), (r, 0, 9), (c, 0, 8))
+    return (image, kernel), (
+        value := td.TensorComprehension(value, (k, 2), (f, 6), (r, 10), (c, 9)),
+        *td.gradient(total, (image, kernel)),
+    )
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products(parallel, dtype):
+    """Vectors, matrices, batches, operands that have to be copied, windows; some with axes without entries."""
+    rng = np.random.default_rng(0)
+    batch, other = td.TensorSymbol("U", (k, n, m)), td.TensorSymbol("V", (m, k, p))
+    y = td.TensorSymbol("y", m)
+    cases = [
+        ((A, B), A @ B, [(300, 7), (7, 5)]), ((A, y), A @ y, [(5, 7), (7,)]), ((A, x), A.T @ x, [(5, 7), (5,)]),
+        ((A, B), (A @ B).T, [(5, 0), (0, 3)]), ((x,), td.dot(x, x) * x, [(9,)]),
+        ((batch, other), td.einsum("kij,jkl->lki", batch, other), [(2, 5, 7), (7, 2, 3)]),
+        (*windows(), [(2, 3, 12, 11), (6, 3, 3, 3)]),
+    ]  # fmt: skip
+    for arguments, expression, shapes in cases:
+        values = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+        function = td.lambdify(arguments, expression, "llvm", parallel=parallel)
+        wanted = td.lambdify(arguments, expression, "numpy")(*[v.astype(float) for v in values])
+        if 0 not in {length for shape in shapes for length in shape}:
+            assert_writes_inside(function, values)
+        structure = function.program.structure
+        for found, right in zip(fit(structure, function(*values)), fit(structure, wanted), strict=True):
+            tolerance = 1e-12 if dtype is np.float64 else 1e-4
+            np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance * np.abs(right).max(initial=1))
+
+
+def test_library_calls_between_kernels():
+    M = td.TensorSymbol("M", (n, n))
+    total = td.logdet(M.T @ M) + td.IndexedSum(sympy.exp(td.inv(M)[i, j]), (i, 0, n - 1), (j, 0, n - 1))
+    value = np.random.default_rng(0).normal(size=(5, 5))
+    ours, theirs = (td.lambdify([M], td.gradient(total, M), backend) for backend in ("llvm", "numpy"))
+    np.testing.assert_allclose(ours(value), theirs(value), rtol=1e-10)
+    with pytest.raises(SingularMatrixError, match="the matrix M"):
+        ours(np.zeros((5, 5)))
+
+
+# ---------------------------------------------------------------------------- functions of the user
+
+g = sympy.Function("g")
+CALL = td.TensorComprehension(g(x[i]) + x[i], (i, n))
+
+
+def test_functions_of_the_user_are_part_of_the_module():
+    function = td.lambdify([x], CALL, "llvm", functions={"g": lambda t: math.exp(-t * t)})
+    values = np.linspace(0, 1, 7)
+    np.testing.assert_allclose(function(values), np.exp(-values * values) + values, rtol=1e-14)
+    assert function(values.astype(np.float32)).dtype == np.float32
+    assert "compiled by Numba" not in function.plan
+
+
+def test_a_function_that_raises_is_left_to_numba():
+    def root(t):
+        if t < 0:
+            raise ValueError("a negative number")
+        return math.sqrt(t)
+
+    function = td.lambdify([x], CALL, "llvm", functions={"g": root})
+    np.testing.assert_allclose(function(np.ones(3)), [2, 2, 2])
+    assert "compiled by Numba: a function that is supplied may raise an error" in function.plan
+    with pytest.raises(ValueError, match="a negative number"):
+        function(-np.ones(3))
+
+
+def test_without_llvm_numba_compiles(monkeypatch):
+    def refuse():
+        raise llvm.UnavailableError("llvmlite 0.43 is too old, 0.45 is needed")
+
+    monkeypatch.setattr(llvm, "_processor", refuse)
+    function = td.lambdify([x], 2 * x, "llvm")
+    assert function(np.ones(2)).tolist() == [2, 2]
+    assert "compiled by Numba: llvmlite 0.43 is too old" in function.plan
+
+
+def test_a_missing_function_of_c_is_told_before_llvm_ends_the_process():
+    with pytest.raises(llvm.UnavailableError, match="the library of C has no function no_such_function"):
+        llvm._check_symbols("declare double @no_such_function(double)", set())
+
+
+# ---------------------------------------------------------------------------- texts, code on disk, lifetime
+
+
+def test_functions_that_differ_have_names_of_their_own():
+    module = Module("double", {})
+    texts = ["define i32 @{name}() {\n  ret i32 0\n}", "define i32 @{name}() {\n  ret i32 1\n}"]
+    one, other = (module.shared("f", text) for text in texts)
+    assert one != other
+    assert module.shared("g", texts[0]) == one
+
+
+def test_the_text():
+    function = td.lambdify([x], 2 * x, "llvm")
+    assert function.llvm == td.generate_code([x], 2 * x, "llvm")
+    assert "fmul contract nsz float" in td.generate_code([x], 2 * x, "llvm", dtype="float32")
+    assert "def run(x, result):" in function.source
+    with pytest.raises(AttributeError, match="a function for the backend 'numpy' has no text for LLVM"):
+        _ = td.lambdify([x], 2 * x, "numpy").llvm
+    with pytest.raises(ArgumentError, match="name= is for backend='c', not for backend='llvm'"):
+        td.generate_code([x], 2 * x, "llvm", name="f")
+
+
+def test_code_is_kept_on_disk_and_compiled_again_where_it_is_damaged(monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path))
+    compiled = []
+    monkeypatch.setattr(llvm, "compiled", lambda *given, old=llvm.compiled: compiled.append(0) or old(*given))
+    expression = td.TensorComprehension(3 * x[i] + 17, (i, n))
+
+    def value():
+        llvm._code_of.cache_clear()
+        return td.lambdify([x], expression, "llvm")(np.ones(2)).tolist()
+
+    assert value() == value() == [20, 20]
+    assert len(compiled) == 1
+    (file,) = tmp_path.glob("*.o")
+    content = file.read_bytes()
+    for damaged in (content[:-1], b"", content[:40] + bytes([content[40] ^ 1]) + content[41:]):
+        file.write_bytes(damaged)
+        assert value() == [20, 20]
+        assert file.read_bytes() == content
+    assert len(compiled) == 4
+    tmp_path.chmod(0o777)  # others may write here: nothing is read from there
+    assert value() == [20, 20]
+    assert len(compiled) == 5
+    tmp_path.chmod(0o700)
+    assert td.clear_cache() >= 1
+    assert not list(tmp_path.glob("*.o"))
+
+
+def test_code_goes_with_its_last_function():
+    function = td.lambdify([x], 5 * x, "llvm")
+    function(np.ones(2))
+    (runs,) = function._runs.values()
+    code = weakref.ref(runs.run.__self__)
+    run = runs.run
+    del function, runs
+    gc.collect()
+    assert code() is not None
+    result = np.empty(2)
+    run(np.ones(2), result)
+    assert result.tolist() == [5, 5]
+    del run
+    gc.collect()
+    assert code() is None
