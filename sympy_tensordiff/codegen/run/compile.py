@@ -38,7 +38,13 @@ from sympy_tensordiff.codegen.run.threads import (
 )
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotPositiveDefiniteError, SingularMatrixError
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    UnsupportedError,
+)
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
