@@ -212,7 +212,8 @@ def elementary() -> Program:
             x = op("add", x, 1)
         if name in ("abs", "sign", "floor", "ceil"):
             x = op("mul", 3, op("add", x, Fraction(-3, 4)))
-        values.append(op(name, x) if count == 1 else op(name, op("add", x, -1), load("y", i)))
+        first: Scalar = 2 if name == "spherical_bessel" else op("add", x, -1)  # the first is an order
+        values.append(op(name, x) if count == 1 else op(name, first, load("y", i)))
     # Few kernels compile faster; distinct weights keep the functions apart.
     weighted = [op("mul", n + 1, value) for n, value in enumerate(values)]
     kernels = tuple(entrywise(f"f{n}", ("i",), [], op("add", *weighted[n::5])) for n in range(5))
