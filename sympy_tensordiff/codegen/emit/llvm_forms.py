@@ -183,17 +183,14 @@ class FormPrinter(Builder):
             self.times, [self.greatest(["0", self.form(e)]) if not e.is_constant else str(e) for e in shape], "1"
         )
 
-    def array(self, name: str, shape: Sequence[Affine], entries: str = "", is_zero: bool = False) -> str:
+    def array(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
         """The pointer of a new array."""
         self.module.declare("malloc", "noalias ptr", ["i64"])
-        self.module.declare("calloc", "noalias ptr", ["i64", "i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)
         count = entries or self.entries(shape)
-        size = self.module.size
-        count = self.greatest(["1", count])
-        text = f"calloc(i64 {count}, i64 {size})" if is_zero else f"malloc(i64 {self.times(count, str(size))})"
-        found = self.new(f"call noalias ptr @{text}")
+        size = self.times(self.greatest(["1", count]), str(self.module.size))
+        found = self.new(f"call noalias ptr @malloc(i64 {size})")
         (after,) = self.labels("made")
         self.branch(self.new(f"icmp ne ptr {found}, null"), after, "failed")
         self.start(after)

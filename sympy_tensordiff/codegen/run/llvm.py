@@ -231,8 +231,15 @@ def _may_raise(own: str, name: str) -> bool:
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
 
 
+@functools.cache
+def _open_process() -> None:
+    """Let LLVM find the symbols of this process, which it opens with the first engine."""
+    _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
+
+
 def _check_symbols(text: str, known: set[str]) -> None:
     """Raise `UnavailableError` where a function is missing, at which LLVM would end the process."""
+    _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):
         intrinsic = re.fullmatch(r"llvm\.(sin|cos|pow|log2|log10)\.f(32|64)", name)
