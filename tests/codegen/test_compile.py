@@ -33,7 +33,9 @@ def doubled(label="x", factor=2.0):
 
 
 def test_unknown_backend():
-    with pytest.raises(ArgumentError, match="unknown backend 'fortran'; the backends are 'numpy', 'numba', 'cuda'"):
+    with pytest.raises(
+        ArgumentError, match="unknown backend 'fortran'; the backends are 'numpy', 'numba', 'llvm', 'cuda'"
+    ):
         CompiledFunction(doubled(), "fortran")
 
 

@@ -23,6 +23,9 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 LETTERS = "ijkpqNM"
 FORMS = FormPrinter(Names(LETTERS, ()))
 
+PYTHON = tuple(backend for backend in BACKENDS if backend != "llvm")
+"""The backends whose texts are modules of Python."""
+
 
 def form_of(**terms):
     constant = terms.pop("c", 0)
@@ -157,7 +160,7 @@ def test_an_unknown_function():
 # ---------------------------------------------------------------------------- modules
 
 
-@every("backend", BACKENDS)
+@every("backend", PYTHON)
 @every("name", [*CASES])
 def test_modules_are_tidy(name, backend):
     """Texts parse, have no line of whitespace at its end, no unused import, and a docstring everywhere."""
@@ -177,7 +180,9 @@ def test_modules_are_tidy(name, backend):
 
 
 def texts():
-    return [print_source(program, backend) for program, _ in CASES.values() for backend in BACKENDS]
+    # LLVM's printer has no spherical Bessel functions.
+    known = [(name, backend) for name in CASES for backend in BACKENDS if (name, backend) != ("elementary", "llvm")]
+    return [print_source(CASES[name][0], backend) for name, backend in known]
 
 
 def test_texts_do_not_depend_on_hashes(elsewhere):
@@ -203,7 +208,8 @@ def test_hostile_labels_stay_data(label):
     argument = Argument("array", "x", label, (N,))
     program = single((argument,), result("y", N), "i", store(load("x", i)))
     clean = single((replace(argument, label="x"),), result("y", N), "i", store(load("x", i)))
-    for backend in BACKENDS:
+    assert print_source(program, "llvm") == print_source(clean, "llvm")
+    for backend in PYTHON:
         tree = ast.parse(print_source(program, backend))
         table = next(node for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ARGUMENTS")
         assert ast.literal_eval(table.value) == (label,)
