@@ -98,10 +98,6 @@ class CompiledFunction:
 
     Attributes
     ----------
-    source : str
-        The text of the generated module; for LLVM that of the same loops in Python.
-    llvm : str
-        For LLVM: what it compiles.
     program : Program
         The loop nests it was printed from.
     backend : str
