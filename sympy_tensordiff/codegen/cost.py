@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.lift import as_operand
 
 
 class Cost(NamedTuple):
-    """What it takes to evaluate expressions once; polynomials in their sizes.
+    """The cost of evaluating expressions once, as polynomials in their sizes.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> Cost:
     Raises
     ------
     ArgumentError
-        If ``sizes`` names what is no size of ``expr``.
+        If ``sizes`` has a key that is not a size of ``expr``.
 
     Notes
     -----

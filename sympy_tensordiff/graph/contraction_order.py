@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import atoms_in
 
 SIZE = 100
-"""What a size is taken for of which nothing is said."""
+"""The expected value of a size without a hint."""
 
 
 class Hints:

@@ -32,7 +32,7 @@ Interval: TypeAlias = tuple[Polynomial, Polynomial]
 
 
 class Cost(NamedTuple):
-    """What it takes to evaluate a graph.
+    """The cost of evaluating a graph.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class CostModel:
         ----------
         new, old : Cost
         given : growth
-            That of arrays which exist anyway: the new form may store arrays that grow no faster, where it takes no
+            The growth of the arguments: the new form may store arrays that grow no faster, where it takes no
             more operations than the old one at the sizes to plan for.
         slack : float
             How many times the operations of the old form the new one may take, where no operation and no array

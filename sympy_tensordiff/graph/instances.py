@@ -28,7 +28,7 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """How nodes with some forms in place of variables are compared with another node.
+    """The comparison of nodes, with forms substituted for variables, with another node.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can tell. ``moves``
     yields all forms that are tried where some have been read off, which may be wrong by a multiple of a divisor.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contraction_order import (
     Extents,
@@ -34,6 +34,7 @@ from sympy_tensordiff.graph.contraction_order import (
 )
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import entry
+from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -43,6 +44,9 @@ _FEW = 5
 Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 """
 
+
+Evaluation: TypeAlias = tuple[int, Node]
+"""About how much work an einsum takes, and the einsum as products of two operands."""
 
 _EVEN = 0.9
 """Orders whose works are as close as this are even: then a product of a sum is taken term by term.
@@ -74,7 +78,7 @@ class _Pairing:
         self.written: dict[Node, Node] = {}
         """The sums of tensors as they were before their terms were products of two."""
         self.work: dict[Node, int] = {}
-        self.terms: dict[tuple[Node, frozenset[Node]], tuple[int, Node]] = {}
+        self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
         self.current = graph.zero
         self.pair_up(parts)
         if any(len(nodes) > 1 for nodes in self.first.values()):
@@ -102,10 +106,10 @@ class _Pairing:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        self.work[node], result = self.ordered(operands, output, extents)
+        self.work[node], result = trampoline(self.ordered(operands, output, extents))
         return result
 
-    def product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
+    def product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Recursion[Evaluation]:
         """About the work of a product of two operands, or of a sum over axes of one, and itself.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
@@ -123,7 +127,9 @@ class _Pairing:
                 opened = frozenset(core for core in cores if self.products.uses[core] == 1)
                 saved = len(written.args) * self.products.volume(labels, extents) if single else 0
                 saved += sum(self.work.get(core, 0) for core in opened)
-                apart = [self.term(operands, place, term, output, extents, opened) for term in written.args]
+                apart = yield from in_turn(
+                    self.term(operands, place, term, output, extents, opened) for term in written.args
+                )
                 total = sum(cost for cost, _ in apart)
                 if (_EVEN if opened else 2) * total <= work + saved:
                     return total, self.graph.add([part for _, part in apart])
@@ -137,7 +143,7 @@ class _Pairing:
         output: tuple[int, ...],
         extents: Extents,
         opened: frozenset[Node],
-    ) -> tuple[int, Node]:
+    ) -> Recursion[Evaluation]:
         """About the work of an einsum, and itself, with one term for a sum; the products ``opened`` are part of it."""
         graph = self.graph
         old, labels = operands[place]
@@ -150,7 +156,7 @@ class _Pairing:
             if is_core(core):
                 inner = tuple(range(len(core.shape)))
                 gathered, lengths = self.products.gathered(core, inner, self.done, opened=opened)
-                work, found = self.ordered(gathered, inner, lengths)
+                work, found = yield self.ordered(gathered, inner, lengths)
                 work += self.products.volume(output, extents) if core is not node else 0
                 new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
                 self.terms[key] = work, new
@@ -158,17 +164,17 @@ class _Pairing:
                 self.terms[key] = self.products.volume(output, extents), whole
         return self.terms[key]
 
-    def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
+    def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Recursion[Evaluation]:
         """About the work of an einsum, and itself in products of two operands."""
         found = cofactor_direction(operands, output)
         if found is not None:
-            own, direction = self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
+            own, direction = yield self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
             tangent = cofactor_tangent(self.graph, found, direction, extents)
-            work, node = self.ordered([*found.others, (tangent, found.rest)], output, extents)
+            work, node = yield self.ordered([*found.others, (tangent, found.rest)], output, extents)
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
-        operands = [self.reduced(part, held, extents) for part in operands]
+        operands = yield from in_turn(self.reduced(part, held, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
@@ -182,7 +188,7 @@ class _Pairing:
         work = 0
         for step, (_, left) in zip(path, products(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(left))
-            own, node = self.product([tensors[number] for number in step], labels, extents)
+            own, node = yield self.product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
@@ -209,11 +215,14 @@ class _Pairing:
                 best = saved, path
         return None if best is None else best[1]
 
-    def reduced(self, part: Labelled, held: Counter[int], extents: Extents) -> Labelled:
+    def reduced(self, part: Labelled, held: Counter[int], extents: Extents) -> Recursion[Labelled]:
         """An operand summed over the labels that nothing else has."""
         labels = part[1]
         kept = tuple(dict.fromkeys(label for label in labels if held[label] > 1))
-        return part if len(kept) == len(set(labels)) else (self.product([part], kept, extents)[1], kept)
+        if len(kept) == len(set(labels)):
+            return part
+        _, node = yield self.product([part], kept, extents)
+        return node, kept
 
 
 def _core_of(node: Node) -> Node:

@@ -195,7 +195,7 @@ class _Tighten:
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
     def under(self, row: Row, body: Node, solution: Substitution) -> Node:
-        """What an equation guards, written with its solution."""
+        """Return the body that an equation guards, with the solution substituted."""
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
         return in_fewest_indices(self.graph, body, row, solution, self.fixed)

@@ -113,7 +113,7 @@ class Candidate(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """``roots`` with common operands of the terms of their sums in front, where that is no heavier and costs no more.
+    """Return ``roots`` with common operands of sums factored out, where that is not heavier and does not cost more.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
         All that are reachable, arguments first.
     model : CostModel
     given : growth
-        That of the arrays which a form may store in any case.
+        The growth of the arrays which a form may always store.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)

@@ -121,7 +121,7 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """Where each result of the kernel is added, and the kernel's plan; empty where there are no terms."""
+        """The target of each result of the kernel, and the kernel's plan; empty where there are no terms."""
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)

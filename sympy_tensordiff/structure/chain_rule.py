@@ -25,7 +25,7 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, parts
 
 REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
-"""What a structured derivative goes through."""
+"""The nodes that a structured derivative differentiates through."""
 
 
 class _First(NamedTuple):

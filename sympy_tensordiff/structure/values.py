@@ -61,7 +61,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[Term]:
-        """The terms, each with the name of its result in the place of its value."""
+        """The terms, each with the name of its result instead of its value."""
         found: list[Term] = []
         first = 0
         for group, number in zip(self.groups, self._numbers, strict=True):

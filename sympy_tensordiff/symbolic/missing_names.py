@@ -69,7 +69,7 @@ INSTEAD = MappingProxyType(
         **{name: f"sympy.{name}, as everything of SymPy's" for name in ("pi", "Piecewise", "Symbol", "Function")},
     }
 )
-"""What to write in place of a missing name: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
+"""The replacement of a missing name: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
 
 NOT_SUPPORTED = frozenset(
     (
@@ -94,7 +94,7 @@ METHODS = MappingProxyType(
         **dict.fromkeys(("flatten", "ravel"), "td.ravel({})"),
     }
 )
-"""What to write in place of a method of a tensor."""
+"""The replacement of a method of a tensor."""
 
 
 def shown(expr: Any) -> str:
@@ -114,7 +114,7 @@ def of_ufunc(name: str, operands: Sequence[Any]) -> str:
 
 
 def of_module(name: str) -> NoReturn:
-    """What ``td.name`` does where there is no such name."""
+    """Raise for ``td.name`` where there is no such name, with its replacement."""
     module = sys.modules["sympy_tensordiff"]
     text = f"module 'sympy_tensordiff' has no attribute {name!r}"
     if name in INSTEAD:
@@ -128,7 +128,7 @@ def of_module(name: str) -> NoReturn:
 
 
 def of_tensor(tensor: Any, name: str) -> NoReturn:
-    """What ``tensor.name`` does where there is no such attribute."""
+    """Raise for ``tensor.name`` where there is no such attribute, with its replacement."""
     text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
         text += f"; write {METHODS[name].format(*[shown(tensor)] * 2)}"

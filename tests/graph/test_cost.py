@@ -149,6 +149,51 @@ def test_a_product_of_a_sum_is_multiplied_term_by_term():
     np.testing.assert_allclose(function(*given), (np.diag(given[0]) + given[1] @ given[2]) @ given[3], rtol=1e-12)
 
 
+@every("depth", [1, 40, 400])
+def test_nested_sums_are_multiplied_from_the_vector_on(depth):
+    """Linear in the depth, without recursion, and without a product of two matrices."""
+    u, x, W = td.TensorSymbol("u", n), td.TensorSymbol("x", n), td.TensorSymbol("W", (n, n))
+    matrix = td.diag(u)
+    for layer in range(depth):
+        matrix = td.diag(u) + W.T @ matrix @ td.TensorSymbol(f"V{layer}", (n, n))
+    found = td.cost(matrix @ x)
+    assert found.operations == 4 * depth * n**2 + (2 * depth + 1) * n and found.largest == n
+
+
+@every("name", ["scaled", "definite", "bilinear", "extrema", "windows"])
+def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
+    """Forward over reverse by several variables: scalars, symmetric ones, extents of 1, strided arrays, float32."""
+    a, x, y, z = sympy.Symbol("a"), td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("z", ())
+    A, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("S", (n, n), symmetric=True, positive=True)
+    f, by = {
+        "scaled": (td.sum(td.exp(a * x)) * a, (x, a)),
+        "definite": (td.logdet(S) + td.dot(x, td.solve(S, x)), (S, x)),
+        "bilinear": (td.sum(td.tanh(A @ y) ** 2) * z, (A, y, z)),
+        "extrema": (td.det(S) * td.sum(td.relu(x)) + td.logsumexp(A @ y), (S, x, y)),
+        "windows": (td.sum(td.TensorComprehension(x[n - 1 - i] ** 3, (i, n)) * td.exp(x)), (x,)),
+    }[name]
+    symbols = sorted({*f.atoms(td.TensorSymbol), *by}, key=str)
+    function = td.lambdify(symbols, (tuple(td.gradient(f, by)), td.hessian(f, by)), "numpy")
+    rng = np.random.default_rng(0)
+    for sizes in ({n: 1, m: 1}, {n: 3, m: 2}):
+        values = {s: rng.normal(size=[2 * sizes[e] for e in getattr(s, "shape", ())]) for s in symbols}
+        values = {s: v[tuple([slice(None, None, 2)] * v.ndim)] if s not in (a, z) else v for s, v in values.items()}
+        values = {s: v @ v.T + 2 * np.eye(len(v)) if s == S else v for s, v in values.items()}
+        blocks = function(*values.values())[1]
+        single = function(*(np.float32(v) for v in values.values()))[1]
+        for column, variable in enumerate(by):
+            direction = rng.normal(size=np.shape(values[variable]))
+            direction = direction + direction.T if variable == S else direction
+            ends = [
+                function(*(v + step * direction if s == variable else v for s, v in values.items()))[0]
+                for step in (1e-5, -1e-5)
+            ]
+            for row, (above, below) in enumerate(zip(*ends, strict=True)):
+                slope = np.tensordot(blocks[row][column], direction, np.ndim(direction))
+                np.testing.assert_allclose(slope, (above - below) / 2e-5, rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(single[row][column], blocks[row][column], rtol=2e-3, atol=2e-3)
+
+
 def test_sizes_of_others_are_refused():
     x = td.TensorSymbol("x", n)
     with pytest.raises(ArgumentError, match="sizes has a value for m, which is no size"):

@@ -138,7 +138,7 @@ class Builder:
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """What runs where all conditions hold; each is asked where those before it hold."""
+        """Emit a body that runs where all conditions hold; a condition is tested only where those before it hold."""
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:
@@ -152,7 +152,7 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, is_rolled: bool = False) -> Iterator[str]:
-        """What runs for all values from ``low`` to ``stop - 1``, or from the last one on where ``step`` is -1.
+        """Emit a loop from ``low`` to ``stop - 1``, or backwards where ``step`` is -1.
 
         One that ``is_rolled`` is not unrolled.
         """

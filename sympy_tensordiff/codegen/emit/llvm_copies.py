@@ -49,7 +49,7 @@ def blocks(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def parts_of(step: Contraction | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """How many parts a step has, of which its function computes a range."""
+    """Return the number of parts of a step; its function computes a range of them."""
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
         assert tiles is not None

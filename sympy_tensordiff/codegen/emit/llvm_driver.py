@@ -48,7 +48,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """What a text depends on besides the program: the type of numbers, the processor, and the layout of objects.
+    """The inputs of a text besides the program: the type of numbers, the processor, and the layout of objects.
 
     ``head`` are the bytes of an object of Python's before the pointer to the entries of an array.
     """
@@ -157,7 +157,7 @@ class StepPrinter:
         extent: Affine = ZERO,
         turns: int | str = BLOCKS,
     ) -> StepFunction:
-        """What is known of a printed function."""
+        """Return the attributes of a printed function."""
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
         turns = turns if name in self.parallel else 0

@@ -58,7 +58,7 @@ class _Translation:
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """A value as one of a kind: a number of any type takes that of what it stands beside."""
+        """Return a value converted to a kind; a literal takes the kind of the other operand."""
         text, own = value
         if own == "number":
             return text if kind not in ("real", "double") else self.constant(float(text), kind)

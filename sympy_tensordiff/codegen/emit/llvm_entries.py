@@ -200,7 +200,7 @@ class EntryPrinter(NestPrinter):
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def passed_value(self, name: str, kind: str) -> str:
-        """What is passed to a function."""
+        """Return the arguments that are passed to a function."""
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def in_parallel(self, step: Step, function: StepFunction) -> None:
@@ -268,7 +268,7 @@ class EntryPrinter(NestPrinter):
 
 
 class TaskPrinter(NestPrinter):
-    """What a thread runs: some turns of a step, for the numbers that its pool gives it."""
+    """The function of a thread: a range of the parts of a step, given by the numbers of its pool."""
 
     def turn_count(self, driver: NestPrinter, function: StepFunction) -> str:
         """The number of turns, in the function that starts them."""

@@ -53,7 +53,7 @@ class CorrelationPrinter(NestPrinter):
             self.store(out, lane_out)
 
     def loops(self, stack: ExitStack) -> None:
-        """The loops over the labels that are no block's, longest first."""
+        """Return the loops over the labels outside of the blocks, longest first."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         for label in self.extents:

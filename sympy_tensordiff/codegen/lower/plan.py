@@ -123,7 +123,7 @@ class Planner:
         return None if domain is None else Candidate(node, axes, key[0], *domain)
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Where some combinations run, and the bounds of each one; None where one has no bounds."""
+        """Return the rows over some combinations, and the bounds of each; None where one has no bounds."""
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None

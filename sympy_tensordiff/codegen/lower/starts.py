@@ -1,4 +1,4 @@
-"""Where the axes of tables are counted from: the same for parts that differ in nothing else, so that one serves all."""
+"""The origins of the axes of tables: equal for parts that differ in nothing else, so that they share one table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Starts:
         return self._moved(found, [one - start for one, start in zip(first, starts, strict=True)])
 
     def _moved(self, found: Candidate, by: Sequence[int]) -> Candidate:
-        """The same with axes that are less by so much, so that the constants beside them are more."""
+        """Return the same with shifted axes: constants are added to make up for the shift."""
         if not any(by):
             return found
         places = _places(found, by)
@@ -45,7 +45,7 @@ def _places(found: Candidate, by: Sequence[int]) -> dict[int, Affine]:
 
 
 def _starts(found: Candidate) -> tuple[int, ...]:
-    """For each axis the least constant beside it in index forms, which is more by 1 where it is counted from 1 less."""
+    """Return for each axis the least constant added to it in index forms."""
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):

@@ -338,7 +338,7 @@ class CompiledFunction:
         return found
 
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """What runs for results of a type, compiled by LLVM; None where Numba has to compile it."""
+        """Return the functions for results of a type, compiled by LLVM; None where Numba has to compile them."""
         try:
             text = print_llvm(self._bounded, llvm.target(dtype), parallel)
             functions = {
