@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import sympy
@@ -149,6 +151,17 @@ def test_a_product_of_a_sum_is_multiplied_term_by_term():
     np.testing.assert_allclose(function(*given), (np.diag(given[0]) + given[1] @ given[2]) @ given[3], rtol=1e-12)
 
 
+@every("count", [4, 8, 16])
+def test_gradients_of_a_product_by_all_operands_cost_a_multiple_of_it(count):
+    """Along the tree of the cheapest contraction; one product for each operand would be quadratic."""
+    matrices = [td.TensorSymbol(f"A{k}", (n, n)) for k in range(count)]
+    letters = "abcdefghijklmnopqrstuvw"
+    inputs = ",".join([letters[0], *map("".join, pairwise(letters[: count + 1])), letters[count]])
+    f = td.einsum(f"{inputs}->", td.TensorSymbol("w", n), *matrices, td.TensorSymbol("x", n))
+    value, gradients = td.cost(f).operations, td.cost(td.gradient(f, matrices)).operations
+    assert (gradients - 5 * value).subs(n, 1000) <= 0
+
+
 @every("depth", [1, 40, 400])
 def test_nested_sums_are_multiplied_from_the_vector_on(depth):
     """Linear in the depth, without recursion, and without a product of two matrices."""
@@ -188,6 +201,9 @@ def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
                 function(*(v + step * direction if s == variable else v for s, v in values.items()))[0]
                 for step in (1e-5, -1e-5)
             ]
+            if variable == S:  # the symmetric part, in the axes of the variable
+                for block in blocks:
+                    np.testing.assert_allclose(block[column], np.swapaxes(block[column], -1, -2), rtol=1e-12)
             for row, (above, below) in enumerate(zip(*ends, strict=True)):
                 slope = np.tensordot(blocks[row][column], direction, np.ndim(direction))
                 np.testing.assert_allclose(slope, (above - below) / 2e-5, rtol=1e-5, atol=1e-6)
