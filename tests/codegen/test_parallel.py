@@ -122,7 +122,7 @@ def test_refused():
     x = td.TensorSymbol("x", n)
     with pytest.raises(ArgumentTypeError, match="parallel must be None, True or False, not 2"):
         td.lambdify([x], x + x, parallel=2)
-    with pytest.raises(ArgumentError, match="parallel=True is for the backend 'numba', not for 'numpy': leave it out"):
+    with pytest.raises(ArgumentError, match="parallel=True is for 'llvm' and 'numba', not for 'numpy': leave it out"):
         td.generate_code([x], x + x, "numpy", parallel=True)
 
 
