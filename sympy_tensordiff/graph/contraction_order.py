@@ -17,7 +17,7 @@ from typing import Any
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
 
-from sympy_tensordiff.graph.contractions import is_core, sums_labels
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, sums_labels
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import atoms_in
@@ -245,7 +245,7 @@ class Products:
             part, labels = stack.pop()
             if part is not node and part not in self.absorbed and part not in opened:
                 part = done.get(part, part)
-                if not is_outer(part):
+                if not is_outer(part.args[0] if is_transpose(part) else part):
                     operands.append((part, labels))
                     continue
             known = dict(zip(part.data.output, labels, strict=True))

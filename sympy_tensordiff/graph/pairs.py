@@ -80,9 +80,22 @@ class _Pairing:
         self.work: dict[Node, int] = {}
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
         self.current = graph.zero
+        self.shared: dict[Node, Node] = {}
+        """Sums that all their products take term by term, so that none pays alone for the matrix; by their results."""
+        self.built: set[Node] = set()
+        """Sums used more than once whose matrix is computed anyway."""
         self.pair_up(parts)
-        if any(len(nodes) > 1 for nodes in self.first.values()):
+        is_new = any(len(nodes) > 1 for nodes in self.first.values())
+        while is_new or self.is_built_anyway(roots):
+            is_new = False
             self.pair_up(parts)
+
+    def is_built_anyway(self, roots: Sequence[Node]) -> bool:
+        """Whether one of the sums taken term by term at each other use is computed nevertheless; note these."""
+        results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
+        built = {written for result, written in self.shared.items() if result in results}
+        self.built |= built
+        return bool(built)
 
     def pair_up(self, parts: Sequence[Node]) -> None:
         """Find the products of all nodes, in the order of their arguments."""
@@ -90,6 +103,7 @@ class _Pairing:
         self.single.clear()
         self.written.clear()
         self.terms.clear()
+        self.shared.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
@@ -119,21 +133,60 @@ class _Pairing:
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
         if any(_core_of(operand).op == "inv" for operand, _ in operands):
             return work, self.graph.ein(1, operands, output, extents)
-        for place, (operand, labels) in enumerate(operands):
-            written = self.written.get(operand, operand)
-            if written.op == "add" and written.shape and any(map(_is_sparse, written.args)):
-                single = operand in self.single
-                cores = [core for core in map(_core_of, written.args) if is_core(core) and single]
-                opened = frozenset(core for core in cores if self.products.uses[core] == 1)
-                saved = len(written.args) * self.products.volume(labels, extents) if single else 0
-                saved += sum(self.work.get(core, 0) for core in opened)
-                apart = yield from in_turn(
+        for place, (operand, _) in enumerate(operands):
+            if self.written.get(operand, operand).op == "add" and operand.shape:
+                found = yield from self.by_terms(operands, place, output, extents, work)
+                if found is not None:
+                    return found
+        return work, self.graph.ein(1, operands, output, extents)
+
+    def by_terms(
+        self, operands: list[Labelled], place: int, output: tuple[int, ...], extents: Extents, work: int
+    ) -> Recursion[Evaluation | None]:
+        """About the work of a product with each term of the sum at ``place``, and their sum; None where it is more.
+
+        The sum itself is saved, and of the products in its terms those that nothing else uses. A sum with several
+        uses is saved where all of them take it term by term: each counts its share.
+        """
+        operand, labels = operands[place]
+        written = self.written.get(operand, operand)
+        uses = 1 if operand in self.single else self.products.uses[written]
+        is_saved = uses > 0 and (uses == 1 or written not in self.built)
+        is_sparse = any(map(_is_sparse, written.args))
+        best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
+        for opened in self.only_in(written) if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse:
+                saved = len(written.args) * self.products.volume(labels, extents) if is_saved else 0
+                saved = (saved + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
+                terms = yield from in_turn(
                     self.term(operands, place, term, output, extents, opened) for term in written.args
                 )
-                total = sum(cost for cost, _ in apart)
-                if (_EVEN if opened else 2) * total <= work + saved:
-                    return total, self.graph.add([part for _, part in apart])
-        return work, self.graph.ein(1, operands, output, extents)
+                total = sum(cost for cost, _ in terms)
+                if best is None or total - saved < best[0] - best[1]:
+                    best = total, saved, terms, opened
+        if best is None:
+            return None
+        total, saved, terms, opened = best
+        if (2 if not opened else _EVEN if is_sparse else 1) * total > work + saved:
+            return None
+        if uses > 1 and is_saved:
+            self.shared[operand] = written
+        return total, self.graph.add([part for _, part in terms])
+
+    def only_in(self, total: Node) -> list[frozenset[Node]]:
+        """Return two choices of products in a sum: terms that it alone uses; and with these what they alone use."""
+        own = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
+        found: set[Node] = set()
+        stack = [_core_of(term) for term in total.args]
+        uses = Counter(stack)
+        while stack:
+            node = stack.pop()
+            if is_core(node) and node not in found and uses[node] == self.products.uses[node]:
+                found.add(node)
+                stack += node.args
+                uses.update(node.args)
+        found = {node for node in found if node not in self.products.absorbed}
+        return [frozenset(own)] if found <= own else [frozenset(own), frozenset(found | own)]
 
     def term(
         self,
