@@ -67,7 +67,7 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
-    backend: str = "numba",
+    backend: str = "llvm",
     *,
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
@@ -83,7 +83,7 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
-    backend: str = "numba",
+    backend: str = "llvm",
     *,
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,

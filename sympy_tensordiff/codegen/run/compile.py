@@ -273,7 +273,7 @@ class CompiledFunction:
             assert self.program.search is not None
             program = self.program.search(numbers)
             # The search works with the arrays of the host.
-            backend = "numba" if self.backend == "cuda" else self.backend
+            backend = "llvm" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
             search = self._searches[numbers] = CompiledFunction(program, backend, functions)
         if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
