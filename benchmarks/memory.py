@@ -68,7 +68,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"SYMPY_TENSORDIFF_CACHE": folder}
-        states = [(f"{backend}, {state}", backend) for backend in ("llvm", "numba") for state in ("compiled", "from disk")]
+        states = [(f"{name}, {state}", name) for name in ("llvm", "numba") for state in ("compiled", "from disk")]
         for name, backend in (("numpy", "numpy"), *states):
             command = [sys.executable, __file__, "--count", str(options.count), "--backend", backend]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

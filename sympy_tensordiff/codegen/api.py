@@ -149,8 +149,8 @@ def lambdify(
     CompiledFunction
         Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
         new arrays (a NumPy scalar for a scalar) or fills ``out=``, which is nested as ``expr`` is.
-        ``.source`` is the generated module, for LLVM the same loops for Numba, ``.plan`` what is computed in which order. float32 in,
-        float32 out; integers count as float64. It pickles, if the functions do. A call in which a
+        ``.source`` is the generated module, for LLVM the same loops for Numba, ``.plan`` what is computed in which
+        order. float32 in, float32 out; integers count as float64. It pickles, if the functions do. A call in which a
         matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
         all of the inverse out of the result: what whole arrays need is computed first, conditions
         choose between entries. A call whose arrays of integers lead a read out of its tensor, or hold

@@ -64,8 +64,8 @@ class StructuredDerivative:
         self._variables = independent_variables(wrt)
         if backend not in BACKENDS:
             raise ArgumentError(
-                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; their text for "
-                "another backend is what .generate_code(backend) returns"
+                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; their text "
+                "for another backend is what .generate_code(backend) returns"
             )
         self._options = {"parallel": None if backend == "numpy" else False, "backend": backend, **options}
         self._groups = grouped(terms)
