@@ -54,8 +54,7 @@ class NestPrinter(ScalarPrinter):
         assert isinstance(loop.step, int)
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         is_long = is_number(low) and is_number(stop) and int(stop) - int(low) > LONG
-        # Sums gain from vectors side by side, which LLVM leaves out where nothing is to be unrolled.
-        is_rolled = is_long and not any(isinstance(one, Loop | If) or _is_sum(one) for one in loop.body)
+        is_rolled = is_long and not any(isinstance(one, Loop | If) for one in loop.body)
         with self.loop(low, stop, loop.step, is_rolled) as variable:
             self.values[loop.variable] = variable
             self.depth += 1
@@ -90,11 +89,6 @@ class NestPrinter(ScalarPrinter):
                 flags = f"reassoc {FLAGS}" if is_free else FLAGS
                 value = self.binary("fadd" if reduction == "sum" else "fmul", own, value, flags)
         self.line(f"store {kind} {self.converted(value, kind)}, ptr {pointer}")
-
-
-def _is_sum(statement: Statement) -> bool:
-    """Return whether a statement adds to a scalar."""
-    return isinstance(statement, Set) and statement.reduction == "sum" and isinstance(statement.target, Name)
 
 
 def _extent(ends: Ends) -> Affine:

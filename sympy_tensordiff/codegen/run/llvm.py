@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
-from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, write_bytes
+from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 
@@ -153,8 +153,7 @@ def _code_of(text: str, on_disk: bool) -> bytes:
     """The object code of a text, from disk where it is there undamaged."""
     if not on_disk or os.environ.get(VARIABLE) == OFF:
         return compiled(text, {})
-    version = f"llvmlite {metadata.version('llvmlite')} {_binding().llvm_version_info}"
-    digest = hashlib.sha256("\n".join([version, *_processor(), text]).encode()).hexdigest()
+    digest = hashlib.sha256(f"{code_versions('llvm')}\n{text}".encode()).hexdigest()
     with contextlib.suppress(OSError, RuntimeError):
         path = cache_folder() / f"k_{digest}.o"
         with contextlib.suppress(OSError):
