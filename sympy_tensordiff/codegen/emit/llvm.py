@@ -220,6 +220,9 @@ class Builder:
 
     def greatest(self, values: Iterable[str], function: str = "smax") -> str:
         """The greatest integer, or the least."""
+        values = [*values]
+        if all(map(is_number, values)):
+            return str((max if function == "smax" else min)(map(int, values)))
         name = f"llvm.{function}.i64"
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
