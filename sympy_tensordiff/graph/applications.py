@@ -136,7 +136,7 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a LeviCivita as SymPy's product of differences of its indices, over a number."""
+        """Return the node of a LeviCivita, read as SymPy's product of differences of its indices over a number."""
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
@@ -146,8 +146,8 @@ class Applications(ABC):
         return node
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a derivative that SymPy leaves unevaluated as a call of a `Partial`; raise if it is not one of a
-        single function.
+        """Return the node of a derivative that SymPy leaves unevaluated, a call of a `Partial`; raise if it is not one
+        of a single function.
         """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)
@@ -176,7 +176,9 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return an operation on whole tensors; entry by entry if an operand depends on an enclosing index."""
+        """Return the node of an operation on whole tensors; it is read entry by entry if an operand depends on an
+        enclosing index.
+        """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
@@ -200,7 +202,7 @@ class Applications(ABC):
         return graph.comprehension(axes, whole.shape[len(batch) :], entry) if axes else entry
 
     def _read_elementwise(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
-        """Return a function of entries, applied to whole tensors at once."""
+        """Return the node of a `TensorFunction`: a function of entries, applied to whole tensors at once."""
         graph = self.graph
         body = yield self._visit(expr.template.expr, scope)
         parameters = [graph.scalar(symbol) for symbol in expr.template.variables]
@@ -215,7 +217,7 @@ class Applications(ABC):
         return graph.broadcast(replace(graph, body, dict(zip(parameters, operands, strict=True))), shape)
 
     def _read_constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
-        """Return a delta tensor, or a tensor filled with one value."""
+        """Return the node of a delta tensor or of a tensor filled with one value."""
         if isinstance(expr, DeltaTensor):
             extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
             return self.graph.delta(extents)

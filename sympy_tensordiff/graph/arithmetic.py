@@ -131,8 +131,8 @@ class Arithmetic(Table):
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return a product with a factor ``choice`` that is 0 on one side, with factors that may be undefined moved
-        into its branches.
+        """Return the product of ``factors`` with those that may be undefined moved into the branches of ``choice``,
+        which is 0 on one side.
 
         All other choices are moved, too: they may be defined in its branch only.
         """

@@ -53,7 +53,9 @@ class Conditions(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a sign or step function: as guards if it is one of indices, as a function of values otherwise."""
+        """Return the node of a sign or step function: guards if its argument consists of indices, a function call
+        otherwise.
+        """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
         return node
@@ -156,7 +158,7 @@ class Conditions(Applications):
         return (row,), ((row.negation(),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """Return as `_scaled_form`, but None if a maximum or minimum is part of it: such a relation is several
+        """Return the same as `_scaled_form`, but None if it contains a maximum or minimum: such a relation is several
         constraints.
         """
         form = self._scaled_form(expr, scope)

@@ -103,7 +103,7 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return as `contraction_path`, for three operands or more; cached."""
+    """Return the path of `contraction_path` for three operands or more, cached."""
     operands, sizes = list(inputs), dict(sizes_of_labels)
 
     def multiplications(_: int, __: int, ___: int, ____: Labels, one: Labels, two: Labels) -> int:

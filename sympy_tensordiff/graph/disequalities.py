@@ -170,7 +170,7 @@ class _Coalescing:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return the union of two terms on both sides of a value; None if they are not such a pair."""
+        """Return the union of two terms that lie on both sides of one value, as one term; None if they do not."""
         for side in one.rows:
             for opposite in other.rows:
                 if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):

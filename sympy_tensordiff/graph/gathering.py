@@ -212,7 +212,7 @@ class Gathering:
                 self.coefficient *= extent.constant
             else:
                 self._multiply_by_extent(operands, self.graph.index(extent))
-        # One node that occurs under several labels stands first under those of the output.
+        # A node that occurs under several labels comes first under the labels of the output.
         if len({node for node, _ in operands}) < len(operands):
             position = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
             ranks = _canonical_order(operands, position)
@@ -220,7 +220,9 @@ class Gathering:
         return operands, out
 
     def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
-        """Append the factor ``size``, an extent; a scalar with a negative power of it is multiplied instead."""
+        """Multiply the operands by the extent ``size``: into a scalar that has a power of it, as in ``1/n``, else as a
+        new operand.
+        """
         for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
             if any(factor.op == "pow" and factor.args[0] is size for factor in factors):

@@ -49,8 +49,7 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Return whether an expression or condition consists of integer symbols, integer tensor entries and rational
-    numbers only.
+    """Return whether an expression or condition depends on integer symbols and entries of integer tensors only.
 
     ``integers`` are symbols that count as integers without being declared so.
     """
@@ -232,8 +231,11 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
 
 
 def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
-    """Return ``holds(difference)`` without one extremum: ``g - Max(a, b)`` is positive if ``g - a`` and ``g - b`` are;
-    None without one.
+    """Return ``holds(difference)`` with one maximum, minimum or absolute value replaced by its operands; None if it has
+    none.
+
+    ``g - Max(a, b)`` is positive if ``g - a`` and ``g - b`` are, ``Max(a, b) - g`` if one of ``a - g`` and ``b - g``
+    is.
     """
     for term in Add.make_args(difference):
         factor, extremum = term.as_coeff_Mul()
@@ -316,7 +318,7 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds`` is true of the value of the first case whose condition is true."""
+    """Return the condition that the value of the first applicable case satisfies ``holds``."""
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:
         result = Or(result, And(no_earlier_case, condition, holds(value)))

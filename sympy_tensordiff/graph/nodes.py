@@ -175,7 +175,7 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
-        """Return as `open`, but with the variables and the body that the node was made of, if none of them is
+        """Return the same as `open`, but with the variables and the body that the node was made of, if none of these is
         ``taken``.
 
         Another node may have been made of the same variables. So this is for a look inside, or for
@@ -233,8 +233,8 @@ class Graph(Elementwise):
         return self.rebuild(node, args)
 
     def substitute(self, node: Node, mapping: Substitution) -> Node:
-        """Return ``node`` with all free occurrences of the variables of ``mapping`` replaced at once, without
-        capture.
+        """Return ``node`` with all free occurrences of the variables of ``mapping`` replaced at once; bound variables
+        never capture.
         """
         keys = frozenset().union(*(k.atoms() if isinstance(k, Compound) else (k,) for k in mapping))
         if not keys & node.free:
@@ -250,7 +250,9 @@ class Graph(Elementwise):
         return done[node]
 
     def _rebuild_renamed(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """Return as `rebuild`, for a mapping under which different forms stay different: no simplification is tried."""
+        """Return the same as `rebuild`, for a mapping that keeps different forms different: no simplification
+        is tried.
+        """
         match node.op:
             case "add" | "mul":
                 return self._node(node.op, None, args, args, (), node.shape)
@@ -295,7 +297,7 @@ class Graph(Elementwise):
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return as `map_forms`, for the forms of the node itself only."""
+        """Return the same as `map_forms`, for the forms of the node itself only."""
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
         return self.index(change(node.data)) if node.op == "index" else node

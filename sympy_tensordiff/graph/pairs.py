@@ -261,7 +261,7 @@ def _is_sparse(node: Node) -> bool:
 # four axes, which is never built: the sum takes no more than a few products of matrices.
 
 
-class Direction(NamedTuple):
+class CofactorContraction(NamedTuple):
     """Cofactors in an einsum and the operands that they are contracted with along one of their index pairs."""
 
     cofactors: Node
@@ -274,7 +274,7 @@ class Direction(NamedTuple):
     others: list[Labelled]
 
 
-def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> Direction | None:
+def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
     """Return the first cofactors of order 2 that are contracted with a matrix; None without any."""
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:
@@ -282,7 +282,7 @@ def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> D
             for pair, rest in ((labels[:2], labels[2:]), (labels[2:], labels[:2])):
                 factors, others_left, labels_met = _partition_by_connection(others, pair)
                 if labels_met.isdisjoint(output) and labels_met.isdisjoint(rest):
-                    return Direction(node, pair, rest, factors, others_left)
+                    return CofactorContraction(node, pair, rest, factors, others_left)
     return None
 
 
@@ -300,7 +300,7 @@ def _partition_by_connection(
     return connected, rest, labels_met
 
 
-def cofactor_tangent(graph: Graph, found: Direction, factors: Node, extents: Extents) -> Node:
+def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
     """Return the contraction of the cofactors with ``factors`` over the index pair, under the labels of the
     other pair.
     """

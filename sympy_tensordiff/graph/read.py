@@ -113,7 +113,7 @@ class Reader(Conditions):
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
-            if not self.is_integer(symbol):  # a form that is tried may hold values
+            if not self.is_integer(symbol):  # a form that is only tried may contain values
                 raise self._mixed_use_error(symbol)
             for known in self.free:
                 if known.name == symbol.name and not (known.is_integer and symbol.is_integer):
@@ -157,8 +157,8 @@ class Reader(Conditions):
         return node
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record ranges of integer tensors: each is less than an extent of the tensor that it selects from. Earlier
-        reads are redone.
+        """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of
+        nodes.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
@@ -211,7 +211,7 @@ class Reader(Conditions):
         return node
 
     def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a number exactly; raise UnsupportedError if it is infinite or complex."""
+        """Return the node of a number, exact if rational; raise UnsupportedError if it is infinite or complex."""
         yield from ()
         if expr.is_Rational:
             return self.graph.const(Fraction(int(expr.p), int(expr.q)))
@@ -229,7 +229,7 @@ class Reader(Conditions):
         )
 
     def _read_symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return an index or size used as a number, or a real scalar; raise UnsupportedError for complex symbols."""
+        """Return the node of an index or size used as a number, or of a real scalar; raise if it is complex."""
         yield from ()
         if expr in scope or self.is_integer(expr):
             return self.graph.index(Affine.variable(self.variable(expr, scope)))
@@ -241,13 +241,13 @@ class Reader(Conditions):
         return self.graph.scalar(expr)
 
     def _read_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
-        """Return a tensor variable; one of rank 0 is read as a scalar."""
+        """Return the node of a tensor variable; one of rank 0 is read as a scalar."""
         yield from ()
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
     def _read_named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
-        """Return a named expression as a tensor variable, or its definition."""
+        """Return the node of a named expression: a tensor variable, or its definition."""
         # A definition with an enclosing bound index is read itself: its name does not show the index.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
             node: Node = yield self._visit(expr.definition, scope)
@@ -257,7 +257,7 @@ class Reader(Conditions):
         return tensor if expr.shape else self.graph.read(tensor, ())
 
     def _read_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Node]:
-        """Return an entry of a tensor."""
+        """Return the node of a tensor entry."""
         index = [self.affine(i, scope) for i in expr.indices]
         if isinstance(expr.tensor, TensorSymbol):
             return self.graph.read(self.tensor(expr.tensor), index)
@@ -265,7 +265,7 @@ class Reader(Conditions):
         return self.graph.read(tensor, index) if index else tensor
 
     def _read_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
-        """Return a comprehension over fresh variables."""
+        """Return the node of a comprehension."""
         extents = [self.affine(extent, scope) for extent in expr.shape]
         variables = [self.bind(symbol) for symbol in expr.indices]
         self.ranges.update(zip(variables, extents, strict=True))
@@ -273,7 +273,7 @@ class Reader(Conditions):
         return self.graph.comprehension(variables, extents, body) if extents else body
 
     def _read_reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
-        """Return a sum, product, maximum or minimum over ranges."""
+        """Return the node of a sum, product, maximum or minimum over ranges."""
         variables, rows = [], []
         for symbol, low, high in reversed(expr.limits):
             # Outermost first: the bounds see the variables around them.
@@ -290,15 +290,15 @@ class Reader(Conditions):
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 
     def _read_add(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a sum of scalars."""
+        """Return the node of a sum of scalars."""
         return self.graph.add((yield self._read_scalars(expr.args, scope)))
 
     def _read_mul(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a product of scalars."""
+        """Return the node of a product of scalars."""
         return self.graph.mul((yield self._read_scalars(expr.args, scope)))
 
     def _read_pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a power of scalars."""
+        """Return the node of a power of scalars."""
         base, exponent = expr.args
         if base is sympy.zoo:
             # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
@@ -307,12 +307,12 @@ class Reader(Conditions):
         return self.graph.pow(*nodes)
 
     def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return an expression in SymPy's own notation, lifted to the classes of this package."""
+        """Return the node of an expression in SymPy's own notation, lifted to the classes of this package."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
         return node
 
     def _read_delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a `KroneckerDelta` as a guard by an equation, or as cases if that is not linear."""
+        """Return the node of a `KroneckerDelta`: a guard by an equation, or cases if that is not linear."""
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:

@@ -171,8 +171,8 @@ class _Native(Writer):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return the names of those of ``indices`` that an outer sum of SymPy would take for its own; ""
-        without any.
+        """Return the names of ``indices`` whose sum SymPy would merge with an outer one that the condition depends on;
+        "" without any.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -264,7 +264,7 @@ class _WholeTensors:
         return self.done[root]
 
     def convert_binder(self, node: Node) -> Recursion[Node]:
-        """Return a closed binder as whole tensors, or with those inside it converted."""
+        """Convert a closed binder to operations on whole tensors; if that is impossible, the binders inside it."""
         graph = self.graph
         variables, rows, body = graph.open(node)
         whole = self.convert_sum(node) if node.op == "sum" else None
@@ -282,8 +282,8 @@ class _WholeTensors:
         return graph.reduce(node.op, variables, rows, inside)
 
     def convert_sum(self, node: Node) -> Node | None:
-        """Return a sum as a contraction, or as an entry of one where free indices only select entries; None if it is
-        none.
+        """Convert a closed sum to a contraction, or to an entry of one selected by free indices; None if it is
+        not one.
         """
         selected: dict[int, Affine] = {}
         for part in reachable(node):

@@ -86,7 +86,7 @@ class Writer(TensorWriter):
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return a node without binders over written arguments."""
+        """Return the expression of a node without binders, given those of its arguments."""
         match node.op:
             case "const":
                 return number(node.data)
@@ -116,7 +116,7 @@ class Writer(TensorWriter):
                 return _RELATIONS[node.data](left, right, evaluate=False)
 
     def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return an entry of a tensor; one of first cofactors as an entry of the adjugate."""
+        """Return the expression of a tensor entry; an entry of first cofactors becomes one of the adjugate."""
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
             matrix = yield self.visit(node.args[0].args[0], scope)
             *batch, row, column = [self.form(f, scope) for f in node.data]
@@ -127,7 +127,7 @@ class Writer(TensorWriter):
         return TensorEntry._trusted(tensor, tuple(self.form(form, scope) for form in node.data))
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a choice between values as a `Piecewise`."""
+        """Return a `select` node as a `Piecewise`."""
         if node.args[2] is self.graph.zero and (forms := unequal_forms(node.args[0])):
             body = yield self.visit(node.args[1], scope)
             return _case(body, *self.unequal(forms, scope))
@@ -140,7 +140,7 @@ class Writer(TensorWriter):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def write_compare(self, node: Node, scope: Scope, known: tuple[Row, ...] = ()) -> Recursion[Any]:
-        """Return a comparison; if its operands contain choices, a choice between comparisons without them."""
+        """Return the relation of a comparison; choices in its operands become a choice between relations."""
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
             conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
@@ -166,7 +166,7 @@ class Writer(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a sum, in which a case and its opposite are one `Piecewise`."""
+        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`."""
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:
@@ -191,7 +191,7 @@ class Writer(TensorWriter):
         return (isinstance(opposite, Row) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a guard as a `Piecewise` or with deltas; disequalities in the body join its conditions."""
+        """Return the expression of a guard: a `Piecewise`, or a product with deltas for its equations."""
         body, rows = node.args[0], node.data
         forms = unequal_forms(body.args[0]) if self.graph.is_choice(body) and body.args[2] is self.graph.zero else ()
         if forms and all(row.kind != "eq" for row in rows):
@@ -226,21 +226,21 @@ class Writer(TensorWriter):
         return [sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations]
 
     def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a sum, with a sign moved in front of it."""
+        """Return the expression of a sum over ranges, with a minus sign moved in front of it."""
         summand, limits = yield self.ranged(node, scope)
         # SymPy has its own sign for the arguments of odd functions.
         sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
         return sign * IndexedSum._trusted(sign * summand, limits)
 
     def write_reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a product, maximum or minimum over ranges."""
+        """Return the expression of a product, maximum or minimum over ranges."""
         body, limits = yield self.ranged(node, scope)
         return _REDUCTIONS[node.op]._trusted(body, limits)
 
     write_prod = write_max = write_min = write_reduction
 
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
-        """Return the written body of a reduction and its limits, innermost first."""
+        """Return the expressions of the body and of the limits, innermost first, of a reduction."""
         variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = self.limits(node, variables, rows, body, scope)
@@ -259,7 +259,7 @@ class Writer(TensorWriter):
         return limits
 
     def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a comprehension."""
+        """Return the expression of a comprehension."""
         variables, _, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)

@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.indices import to_affine
 Scope = tuple[tuple[int, Any], ...]
 """The enclosing bound variables of a node with their symbols."""
 
-Term = tuple[int, Any, bool]
+WrittenTerm = tuple[int, Any, bool]
 """A coefficient, the expression that it multiplies, and whether that is a size."""
 
 
@@ -113,8 +113,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``floor`` or ``ceiling`` of ``form / divisor``, evaluated as SymPy does; without calling SymPy if the
-        result is known.
+        """Return ``floor`` or ``ceiling`` of ``form / divisor`` as SymPy evaluates it, without its slow evaluation
+        where possible.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -127,7 +127,9 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Return whether SymPy has an assumption about an index in ``forms`` (parity or sign) that it may use."""
+        """Return whether SymPy may simplify ``forms`` by the parity of an index, or contains one that is not a plain
+        symbol.
+        """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
@@ -152,11 +154,11 @@ class Forms:
         """Return whether the leading term of a form, or its constant if there are no terms, is negative."""
         return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
-    def terms(self, form: Affine, scope: Scope) -> tuple[list[Term], int]:
+    def terms(self, form: Affine, scope: Scope) -> tuple[list[WrittenTerm], int]:
         """Return the terms of a row, the leading one first, and its constant; a remainder is one term."""
         rest, extrema = extrema_in(form)
         rest, remainders = remainders_in(rest)
-        found: list[Term] = []
+        found: list[WrittenTerm] = []
         for part, dividend, divisor in remainders:
             remainder = self.remainder(dividend, divisor, scope)
             if part.is_constant:
@@ -207,7 +209,7 @@ class Forms:
         )
 
 
-def _signed_sum(terms: Sequence[Term], sign: int) -> Any:
+def _signed_sum(terms: Sequence[WrittenTerm], sign: int) -> Any:
     """Return ``sign`` times the sum of terms."""
     return sympy.Add(*(sign * c * expr for c, expr, _ in terms))
 

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
-Labelled = tuple[Any, tuple[int, ...]]
+WrittenOperand = tuple[Any, tuple[int, ...]]
 """An operand in SymPy's terms and its labels."""
 
 
@@ -50,7 +50,9 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
     ]
 
 
-def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any], names: Mapping[int, str]) -> Any:
+def write_einsum(
+    node: Node, operands: Sequence[WrittenOperand], extents: Sequence[Any], names: Mapping[int, str]
+) -> Any:
     """Return an einsum product, element-wise product or filled tensor of operands that are written already.
 
     ``extents`` are those of the labels of the output, ``names`` are preferred letters for labels.
@@ -82,13 +84,13 @@ def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
     return factors[0] if len(factors) == 1 else TensorMul(*factors)
 
 
-def _operand_key(operand: Labelled) -> tuple[Any, ...]:
+def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
     """Return a sort key of operands: variables by name, then others in an order that is the same in every process."""
     expr = operand[0]
     return (0, expr.name, "") if expr.is_symbol else (1, "", measures(expr).digest.hex())
 
 
-def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[Labelled]]:
+def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
     """Return different output labels, and the deltas that identify them; a new label is a negative number."""
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -139,10 +141,10 @@ class TensorWriter(Forms, ABC):
 
     @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return a node without binders over written arguments."""
+        """Return the expression of a node without binders, given those of its arguments."""
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return an operation on whole tensors, which may be a scalar."""
+        """Return the expression of an operation on whole tensors; its result may be a scalar."""
         if node.op == "ein":
             return (yield self._write_einsum(node, scope))
         if node.op in ("call", "select", "compare", "and", "or", "not"):
@@ -160,8 +162,8 @@ class TensorWriter(Forms, ABC):
         return _cofactor(node.data, args[0])
 
     def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return an einsum node, with cofactors written as adjugates."""
-        operands: list[Labelled] = []
+        """Return the expression of an einsum node, with first cofactors written as adjugates."""
+        operands: list[WrittenOperand] = []
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node
         names: dict[int, str] = {}
@@ -179,7 +181,9 @@ class TensorWriter(Forms, ABC):
         return write_einsum(node, operands, extents, names)
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return nested functions and choices of entries as one `TensorFunction`, of the tensors and scalars inside."""
+        """Return nested functions and choices of tensor entries as one `TensorFunction` of the tensors and scalars
+        inside.
+        """
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
         operands = yield from in_turn(self.visit(leaf, scope) for leaf in symbols)

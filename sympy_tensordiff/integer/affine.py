@@ -23,7 +23,7 @@ class Compound:
 
     __slots__ = ("_hash",)
     rank: int
-    """The position of the subclass in the order of the terms of a form."""
+    """The position of compounds of this class in the order of the terms of a form."""
     fields: tuple[str, ...]
     """The names of the constructor's arguments, in order."""
     _hash: int

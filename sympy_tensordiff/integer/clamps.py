@@ -46,7 +46,7 @@ def cases_of_clamps(
     Returns
     -------
     list of (rows, mapping) or None
-        The mapping tells what the maximum is in the case. Cases without a point are left out.
+        The constraints of a case, and the value of the maximum there. Cases without a point are left out.
     """
     if not hides(rows, variables):
         return None
@@ -93,14 +93,14 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Row], variables:
     are as small as possible.
     """
 
-    def known(value: Affine) -> int:
-        """Return how many of ``variables`` the equations and congruences contain if ``part`` has ``value``, counted per
-        row.
+    def count_in_equations(value: Affine) -> int:
+        """Return how many of ``variables`` occur in the equations and congruences when ``part`` is replaced by
+        ``value``, counted per row.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
 
-    return known(Affine()) > known(part.form)
+    return count_in_equations(Affine()) > count_in_equations(part.form)
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
@@ -119,8 +119,8 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Return ``rows`` with each maximum and minimum replaced that ``facts`` and the other rows decide, or that splits a
-    row.
+    """Return ``rows`` with the maxima and minima replaced that ``facts`` and the other rows decide; those that a row
+    subtracts are split.
     """
     result = list(rows)
     for n, row in enumerate(rows):
@@ -158,12 +158,12 @@ def gist(form: Affine, facts: Rows) -> Affine:
     if not form.compounds():
         return form
     form = decide_clamps(form, facts)
-    known: dict[Variable, Affine] = {}
+    values: dict[Variable, Affine] = {}
     for found in quotients_in(form):
         value = _proven_value(found, facts)
         if value is not None:
-            known[found] = Affine.of(value)
-    return gist(form.substitute(known), facts) if known else form
+            values[found] = Affine.of(value)
+    return gist(form.substitute(values), facts) if values else form
 
 
 def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | None:

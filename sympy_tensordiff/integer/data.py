@@ -2,7 +2,7 @@
 
 A `DataEntry` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
 a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by
-the loops, never solved for ``i``. "Data" are the integers that such tensors hold.
+the loops, never solved for ``i``. "Data" are the entries of such tensors.
 """
 
 from __future__ import annotations

@@ -112,10 +112,10 @@ def _is_stated_or_weaker(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
-    """Return the least value of ``form`` over the rational points of the tightened ``rows``.
+    """Return the least value of ``form`` over the rational points of ``rows``, tightened over the integers; None if
+    unbounded or empty.
 
-    Law: no integer point of ``rows`` has a smaller value. None if the form is unbounded below or the
-    system provably empty.
+    Law: no integer point of ``rows`` has a smaller value.
 
     Examples
     --------

@@ -176,8 +176,8 @@ def _check_selected_entries(rows: Sequence[Row], variables: Sequence[Variable]) 
         innermost = _innermost_selector(row, variables)
         if innermost is not None:
             raise LoopBoundError(
-                "no bounds of a loop express {}, which data decide that {} selects: write the condition as a case of "
-                "the summand, Piecewise((..., condition), (0, True))",
+                "no bounds of a loop express {}, which depends on a tensor entry that {} selects: write the condition "
+                "as a case of the summand, Piecewise((..., condition), (0, True))",
                 row,
                 innermost,
             )

@@ -17,7 +17,9 @@ from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 
 
 class Product(Compound):
-    """The integer ``v*w*...`` of two or more variables, in order; built by `times`."""
+    """The product ``v*w*...`` of two or more integer variables, in order, as one variable of a form; built by
+    `times`.
+    """
 
     __slots__ = ("factors",)
     rank = 1
@@ -76,7 +78,7 @@ class SymbolicQuotient(Compound):
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the dividend and the divisor."""
+        """Return the dividend and the divisor as forms."""
         return self.form, self.divisor
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
@@ -285,7 +287,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
             if nonnegative.issuperset(_factors(rest.terms[0][0])):
                 rows = [times(rest, form) for form in forms if form.coefficient(v)]
                 result.update(dict.fromkeys(rows))
-                # The rows hold smaller products, of which something is known too.
+                # The new rows contain smaller products, which are multiplied out in turn.
                 smaller = (w for row in rows for w, _ in row.terms if isinstance(w, Product))
                 waiting += [w for w in smaller if len(w.factors) < len(product.factors) and w not in seen]
     return [form for form in result if form not in forms]

@@ -105,15 +105,16 @@ def innermost_bound(row: Row, variables: Sequence[Variable]) -> Row | None:
 
 
 def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """Return the rows that contain ``variables`` by coefficients only, with floors of them written out where
+    """Return the rows that contain ``variables`` by coefficients only, after floors of them are written out where
     possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
 def affine_relaxation(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """Return as `affine_in`, with the remaining floors replaced by their estimates: a superset, enough for a
-    projection.
+    """Return the constraints on ``variables`` by coefficients, with remaining floors replaced by linear estimates.
+
+    The result has all points of the rows and perhaps more: enough for a projection.
     """
     return affine_in(
         (part for row in _without_floors_in_lowest_terms(rows, variables) for part in floors_relaxed(row, variables)),

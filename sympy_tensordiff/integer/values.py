@@ -273,7 +273,7 @@ def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
 def find_point(
     rows: Sequence[Row], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """Return an integer point of a system without other variables than ``variables``; None if there is none.
+    """Return an integer point of a system whose only variables are ``variables``; None if there is none.
 
     The search stops with an error after ``limit`` steps.
 
@@ -299,7 +299,7 @@ def find_point(
 def _find_point_of_case(
     rows: Sequence[Row], variables: Sequence[Variable], limit: int | None
 ) -> dict[Variable, int] | None:
-    """Return as `find_point`, for rows without maxima and minima."""
+    """Return an integer point of rows without maxima and minima, see `find_point`; None if there is none."""
     solved = _numeric_system(rows, variables)
     if solved.is_empty:
         return None
@@ -310,7 +310,7 @@ def _find_point_of_case(
 
 
 def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
-    """Return the number of integer points of a system without other variables, by enumeration.
+    """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
 
     >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
     >>> box = [Row("ge", 1 - z1), Row("ge", z1 + 1), Row("ge", z1 + z2), Row("ge", 4 - z1 - z2)]

@@ -124,8 +124,8 @@ def between_planes(random):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_order_is_chosen_by_so_many_rows(seed, monkeypatch):
-    """What is eliminated only to choose stays small, where all the faces would be more."""
+def test_a_loop_order_is_chosen_by_few_rows(seed, monkeypatch):
+    """Systems that are eliminated only to choose an order stay small, although all faces would be more."""
     rows = between_planes(Random(seed))
     given = []
     eliminate = nests.eliminate
