@@ -17,7 +17,7 @@ from typing import Any
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
 
-from sympy_tensordiff.graph.contractions import is_core, sums_labels
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, sums_labels
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import atoms_in
@@ -253,7 +253,7 @@ class Products:
             inner_node, labels = stack.pop()
             if inner_node is not node and inner_node not in self.absorbed and inner_node not in opened:
                 inner_node = done.get(inner_node, inner_node)
-                if not is_outer(inner_node):
+                if not is_outer(inner_node.args[0] if is_transpose(inner_node) else inner_node):
                     operands.append((inner_node, labels))
                     continue
             known = dict(zip(inner_node.data.output, labels, strict=True))

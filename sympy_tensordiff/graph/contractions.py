@@ -44,6 +44,14 @@ def is_core(node: Node) -> bool:
     return node.op == "ein" and not node.view
 
 
+def is_transpose(node: Node) -> bool:
+    """Return whether a node is a view that only permutes the axes of its operand."""
+    if node.op != "ein" or not node.view or not node.args or node.data.coefficient != 1:
+        return False
+    labels, output = node.data.inputs[0], node.data.output
+    return len(set(labels)) == len(labels) and sorted(labels) == sorted(output)
+
+
 def sums_labels(node: Node) -> bool:
     """Return whether a node is an einsum with a summed label."""
     return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)

@@ -82,9 +82,24 @@ class _Pairing:
         self.work: dict[Node, int] = {}
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
         self.current = graph.zero
+        self.shared: dict[Node, Node] = {}
+        """Sums that are multiplied term by term in all their uses, by their results."""
+        self.built: set[Node] = set()
+        """Sums with several uses that are computed as matrices nevertheless."""
         self.split_all(parts)
-        if any(len(nodes) > 1 for nodes in self.first.values()):
+        is_new = any(len(nodes) > 1 for nodes in self.first.values())
+        while is_new or self.find_computed_sums(roots):
+            is_new = False
             self.split_all(parts)
+
+    def find_computed_sums(self, roots: Sequence[Node]) -> bool:
+        """Record the sums multiplied term by term whose matrix is computed nevertheless; return whether there
+        are any.
+        """
+        results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
+        built = {written for result, written in self.shared.items() if result in results}
+        self.built |= built
+        return bool(built)
 
     def split_all(self, parts: Sequence[Node]) -> None:
         """Split all nodes, in the order of their arguments."""
@@ -92,6 +107,7 @@ class _Pairing:
         self.single.clear()
         self.written.clear()
         self.terms.clear()
+        self.shared.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
@@ -125,21 +141,63 @@ class _Pairing:
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
         if any(_core_of(operand).op == "inv" for operand, _ in operands):
             return work, self.graph.ein(1, operands, output, extents)
-        for position, (operand, labels) in enumerate(operands):
-            original = self.written.get(operand, operand)
-            if original.op == "add" and original.shape and any(map(_is_sparse, original.args)):
-                single = operand in self.single
-                cores = [core for core in map(_core_of, original.args) if is_core(core) and single]
-                opened = frozenset(core for core in cores if self.products.uses[core] == 1)
-                saved_work = len(original.args) * self.products.volume(labels, extents) if single else 0
-                saved_work += sum(self.work.get(core, 0) for core in opened)
-                by_term = yield from in_turn(
+        for position, (operand, _) in enumerate(operands):
+            if self.written.get(operand, operand).op == "add" and operand.shape:
+                found = yield from self.split_by_terms(operands, position, output, extents, work)
+                if found is not None:
+                    return found
+        return work, self.graph.ein(1, operands, output, extents)
+
+    def split_by_terms(
+        self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
+    ) -> Recursion[Evaluation | None]:
+        """Return the work and the node of a product multiplied out by the terms of the sum at ``position``; None if
+        that is more work.
+
+        The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
+        several uses is saved only if all of them are multiplied term by term: each counts its share.
+        """
+        operand, labels = operands[position]
+        original = self.written.get(operand, operand)
+        uses = 1 if operand in self.single else self.products.uses[original]
+        is_saved = uses > 0 and (uses == 1 or original not in self.built)
+        is_sparse = any(map(_is_sparse, original.args))
+        best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
+        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse:
+                saved_work = len(original.args) * self.products.volume(labels, extents) if is_saved else 0
+                saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
+                terms = yield from in_turn(
                     self.split_term(operands, position, term, output, extents, opened) for term in original.args
                 )
-                total = sum(cost for cost, _ in by_term)
-                if (_TERMWISE_FACTOR if opened else 2) * total <= work + saved_work:
-                    return total, self.graph.add([part for _, part in by_term])
-        return work, self.graph.ein(1, operands, output, extents)
+                total = sum(cost for cost, _ in terms)
+                if best is None or total - saved_work < best[0] - best[1]:
+                    best = total, saved_work, terms, opened
+        if best is None:
+            return None
+        total, saved_work, terms, opened = best
+        if (2 if not opened else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
+            return None
+        if uses > 1 and is_saved:
+            self.shared[operand] = original
+        return total, self.graph.add([part for _, part in terms])
+
+    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
+        """Return the candidates for products to multiply out with a sum: terms only it uses; and also products only
+        these use.
+        """
+        private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
+        found: set[Node] = set()
+        stack = [_core_of(term) for term in total.args]
+        uses = Counter(stack)
+        while stack:
+            node = stack.pop()
+            if is_core(node) and node not in found and uses[node] == self.products.uses[node]:
+                found.add(node)
+                stack += node.args
+                uses.update(node.args)
+        found = {node for node in found if node not in self.products.absorbed}
+        return [frozenset(private)] if found <= private else [frozenset(private), frozenset(found | private)]
 
     def split_term(
         self,
