@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import struct
@@ -18,7 +17,7 @@ FLAGS = "contract nsz"
 """Fused multiply-add, and ignored signs of zero: what keeps nan and infinities. Sums may be reordered, too."""
 
 ROLLED = ", !llvm.loop !vectors"
-"""At the end of a loop that is not unrolled, before its number of vectors; the module has a node of its own for each."""
+"""At the end of a loop that is not unrolled, before its number of vectors; each has a node of its own in the module."""
 
 VECTORS = 4
 """At most so many vectors are computed side by side in one turn of a loop."""
