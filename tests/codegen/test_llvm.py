@@ -202,6 +202,13 @@ def test_a_function_that_raises_is_left_to_numba():
         function(-np.ones(3))
 
 
+def test_a_function_is_python_where_numba_compiles_nothing(monkeypatch):
+    monkeypatch.setattr("numba.config.DISABLE_JIT", True)
+    function = td.lambdify([x], CALL, "llvm", functions={"g": math.exp})
+    np.testing.assert_allclose(function(np.ones(3)), math.e + 1, rtol=1e-15)
+    assert "compiled by Numba: Numba is told to compile nothing" in function.plan
+
+
 def test_without_llvm_numba_compiles(monkeypatch):
     def refuse():
         raise llvm.UnavailableError("llvmlite 0.43 is too old, 0.45 is needed")
