@@ -19,6 +19,10 @@ CHOICES = 8
 """Choices in the branches of choices are joined so many levels deep."""
 
 
+MOST_FACTORS = 8
+"""Longer products are not looked at for a choice among their factors."""
+
+
 class Elementwise(Contractions):
     """The constructors of element-wise nodes, on scalars those of `Arithmetic`."""
 
@@ -37,11 +41,12 @@ class Elementwise(Contractions):
 
         So that the cotangents of the branches of a choice are one choice again, and chains of choices grow linearly.
         """
-        if not levels or sum(term.op == "select" for term in terms) < 2:
+        chosen = {term: choice for term in terms if levels and (choice := self.chosen(term)) is not None}
+        if len(chosen) < 2:
             return terms
         groups: dict[Node, list[Node]] = {}
         for term in terms:
-            groups.setdefault(term.args[0] if term.op == "select" else term, []).append(term)
+            groups.setdefault(chosen[term][0] if term in chosen else term, []).append(term)
         joined: list[Node] = []
         for condition, group in groups.items():
             if len(group) == 1 or group[0] is condition:
@@ -49,10 +54,24 @@ class Elementwise(Contractions):
                 continue
             sides = []
             for position in (1, 2):
-                parts = tuple([self.broadcast(term.args[position], term.shape) for term in group])
+                parts = tuple([self.broadcast(chosen[term][position], term.shape) for term in group])
                 sides.append(self._sum_of_tensors(self._with_joined_choices(parts, levels - 1), group[0].shape))
             joined.append(self.select(condition, *sides))
         return tuple(joined)
+
+    def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
+        """The condition, the value and the rest of a choice, or of a product with one between something and 0."""
+        if node.op == "select":
+            return node.args[0], node.args[1], node.args[2]
+        if node.op not in ("ein", "mul"):
+            return None
+        factors = self.factors(node)
+        choices = [factor for factor in factors if factor.op == "select"] if len(factors) <= MOST_FACTORS else []
+        if len(choices) != 1 or not any(map(self.is_zero, choices[0].args[1:])):
+            return None
+        others = [factor for factor in factors if factor is not choices[0]]
+        value, rest = (side if self.is_zero(side) else self.mul((*others, side)) for side in choices[0].args[1:])
+        return choices[0].args[0], value, rest
 
     def _sum_of_tensors(self, terms: Sequence[Node], shape: Shape) -> Node:
         coefficients: dict[Node, Number] = {}

@@ -77,6 +77,7 @@ class Graph(Elementwise):
         self._patterns = {}
         self._kinds = {}
         self.hints: dict[int, tuple[str, ...]] = {}
+        self.letters: dict[Node, str] = {}  # what users call the axes of tensors in their einsums
         self.labels: dict[Node, str] = {}  # names that users have given to parts
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}

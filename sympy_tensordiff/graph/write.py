@@ -25,13 +25,14 @@ from sympy_tensordiff.graph.interning import (
 from sympy_tensordiff.graph.nodes import Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write_forms import Scope
-from sympy_tensordiff.graph.write_tensors import TensorWriter, number
+from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
 from sympy_tensordiff.symbolic.depth import BoundedDepth
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -61,6 +62,7 @@ class Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.graph = reader.graph
+        self.axis_letters: dict[Node, str] = {}
         self.done: dict[tuple[Node, Scope], Any] = {}
         self.depth = BoundedDepth(DEEPEST, as_entry)
 
@@ -95,7 +97,7 @@ class Writer(TensorWriter):
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
-                return self.depth.applied(sympy.Mul, _without_minus(args))
+                return self.depth.applied(sympy.Mul, _without_minus(_with_mean(args)))
             case "pow":
                 # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
                 if args[0] == 0 and not args[1].is_number:
@@ -108,10 +110,7 @@ class Writer(TensorWriter):
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
-                left, right = args
-                if left.is_Number and node.data in _TURNED:  # 0 < x reads better as x > 0
-                    return _TURNED[node.data](right, left, evaluate=False)
-                return _RELATIONS[node.data](left, right, evaluate=False)
+                return _related(node.data, *args)
 
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
@@ -128,8 +127,8 @@ class Writer(TensorWriter):
             body = yield self.visit(node.args[1], scope)
             return _case(body, *self.unequal(forms, scope))
         pairs = []
-        while node.op == "select":
-            condition, value, node = node.args
+        branches, node = branches_of(self.graph, node)
+        for condition, value in branches:
             pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
         if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
             pairs.append(((yield self.visit(node, scope)), sympy.true))
@@ -288,6 +287,16 @@ def _case(body: Any, *conditions: Any) -> Any:
     return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 
 
+def _with_mean(factors: list[Any]) -> list[Any]:
+    """The factors, with a mean for the only sum over axes among them where the others divide it by the number."""
+    parts = [part for factor in factors for part in sympy.Mul.make_args(factor)]
+    totals = [part for part in parts if isinstance(part, EinsumProduct)]
+    if len(totals) != 1:
+        return factors
+    factor, means = with_mean(sympy.Mul(*(part for part in parts if part is not totals[0])), totals[0])
+    return factors if means == totals else [factor, *means]
+
+
 def _without_minus(factors: list[Any]) -> list[Any]:
     """``-(a - b)*x`` as ``(b - a)*x``."""
     if factors[0].is_Rational and factors[0].is_negative:
@@ -306,6 +315,15 @@ def _sign_conditions(node: Node) -> list[Node]:
     signs = product.args
     values = [[arg.data for arg in sign.args[1:] if arg.op == "const"] if sign.op == "select" else [] for sign in signs]
     return [sign.args[0] for sign in signs] if all(pair == [-1, 1] for pair in values) else []
+
+
+def _related(relation: str, left: Any, right: Any) -> Any:
+    """A comparison; 0 < x reads better as x > 0."""
+    if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
+        left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
+    if left.is_Number and relation in _TURNED:
+        return _TURNED[relation](right, left, evaluate=False)
+    return _RELATIONS[relation](left, right, evaluate=False)
 
 
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
