@@ -116,7 +116,7 @@ def test_a_derivative_found_by_hand():
 
 def test_a_derivative_that_does_not_fit():
     function = TensorComprehension(x[i] ** 2, (i, 6))
-    with pytest.raises(ShapeError, match=r"the derivative by x has the shape \(6, 6\), not \(6,\)"):
+    with pytest.raises(ShapeError, match=r"the derivative with respect to x has the shape \(6, 6\), not \(6,\)"):
         check_derivative(function, x, derivative=x)
     with pytest.raises(ArgumentError, match="derivative has 1 expressions, 2 are needed, one for each of wrt"):
         check_derivative(function, (x, y), derivative=(x,))

@@ -331,7 +331,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, (i, 4)), {"space": "z"}, ArgumentError, "space is 'indices' or 'kernel', not 'z'"),
-    ((i, (i, 3, 1)), {}, ArgumentError, "the ranges of i hold no point: nothing to draw"),
+    ((i, (i, 3, 1)), {}, ArgumentError, "the ranges of i contain no point: nothing to draw"),
     ((i, (i, 4)), {"space": "kernel"}, ArgumentError, "the kernel has nothing to draw: at is not given"),
     ((i, (i, 4), 1), {"space": "kernel"}, ArgumentError, "the solution is unique; use space='indices'"),
     ((2 * i + 2 * j, [(i, 4), (j, 4)], 1), {"space": "kernel"}, ArgumentError, "nothing to draw: 1 mod 2 = 1, not 0"),
@@ -351,11 +351,11 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, (i, 3)), {"sizes": {"i": 2}}, ArgumentError, "i has a range and a number; leave one of them out"),
     ((i, [(i, 3), (i, 4)]), {}, ArgumentError, "the index i has two ranges; use two names"),
     ((i + j, (i, 3), (j, 4)), {}, ArgumentError, "and not an entry: all limits are one list, [(i, 3), (j, 4)]"),
-    ((i, [(i, 0, j), (j, 0, i)]), {}, IndexExpressionError, "the range of i depends on i itself, by way of its bounds"),
+    ((i, [(i, 0, j), (j, 0, i)]), {}, IndexExpressionError, "the range of i depends on i itself, through its bounds"),
     ((i + j, [(i, 3), (j, 0, i**2)]), {}, UnsupportedError, "is not linear: it rounds, or multiplies indices, and"),
     ((i, (i, 3), (1, 2)), {}, ArgumentError, "at has 2 values for 1 axes"),
     ((i, (i, 3), i + 1), {}, ArgumentError, "at is an entry, so i + 1 must be a number and not depend"),
-    ((sympy.floor(i / M), (i, 3)), {"sizes": {M: 0}}, ArgumentError, "divides by what is not positive"),
+    ((sympy.floor(i / M), (i, 3)), {"sizes": {M: 0}}, ArgumentError, "divides by a value that is not positive"),
     ((sympy.Symbol("r", integer=False), (i, 3)), {}, IndexExpressionError, "r is declared to be no integer"),
     ((i, (i, 0)), {}, ShapeError, "an extent must be a positive integer"),
     ((i, i), {}, ArgumentError, "has no complete range"),
