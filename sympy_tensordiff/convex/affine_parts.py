@@ -141,8 +141,7 @@ class Variables:
                 replaced[node] = node.func(*(powers.get(a, replaced[a]) for a in node.args))
         used = replaced[scalar].free_symbols
         return Decomposition(
-            replaced[scalar],
-            *({s: part for s, part in kind.items() if s in used} for kind in part_symbols[:2]),
+            replaced[scalar], *({s: part for s, part in kind.items() if s in used} for kind in part_symbols[:2])
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:

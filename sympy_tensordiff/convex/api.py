@@ -10,7 +10,7 @@ from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
-from sympy_tensordiff.convex.conditions import CertificateTerm, SignUnknown
+from sympy_tensordiff.convex.conditions import ProofTerm, SignUnknown
 from sympy_tensordiff.convex.generators import AT_LEAST_ONE, Range
 from sympy_tensordiff.convex.matrices import is_symmetric_affine
 from sympy_tensordiff.convex.rules import ConvexityRules
@@ -107,7 +107,7 @@ def certify_convex(
     moving = [symbol for symbol, matrix in matrices.items() if not matrix.free_symbols.isdisjoint(variables)]
     dependence = Variables(variables, moving)
     rules = ConvexityRules(signs, dependence, directions, matrices)
-    terms: list[CertificateTerm] | None = None
+    terms: list[ProofTerm] | None = None
     reason = ""
     parts = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
     try:
@@ -213,11 +213,11 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
     return function.xreplace(names), matrices
 
 
-def _restore_determinants(term: CertificateTerm, parts: Mapping[Expr, Expr]) -> CertificateTerm:
+def _restore_determinants(term: ProofTerm, parts: Mapping[Expr, Expr]) -> ProofTerm:
     """Return ``term`` with the symbols of ``parts`` replaced by logarithms of determinants."""
     if not parts:
         return term
     facts = tuple((scalar.xreplace(dict(parts)), sign) for scalar, sign in term.facts)
-    return CertificateTerm(
+    return ProofTerm(
         term.rule, term.form.xreplace(dict(parts)), tuple(f.xreplace(dict(parts)) for f in term.factors), facts
     )

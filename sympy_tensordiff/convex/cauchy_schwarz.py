@@ -35,35 +35,33 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
         variables.decompose(body, finest=True),
         variables.decompose(body, opaque),
     )
-    return next((decomposition for decomposition in decompositions if len(decomposition.parts) == 1), None)
+    return next((outer for outer in decompositions if len(outer.parts) == 1), None)
 
 
-def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, decomposition: Decomposition) -> CauchySchwarzBound | None:
-    """Return the bound of the sum ``node`` (replaced by ``symbol`` outside), ``decomposition`` being that of its
+def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
+    """Return the bound of the sum ``node`` (replaced by ``symbol`` outside), ``outer`` being that of its
     summand ``h`` into one part; None if ``h''`` has no sign or is 0.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
     for ``e + sum`` with every ``e > 0``, and a limit of convex functions is convex.
     """
-    ((part, _),) = decomposition.parts.items()
-    first = sympy.diff(decomposition.function, part)
+    ((part, _),) = outer.parts.items()
+    first = sympy.diff(outer.function, part)
     second = sympy.diff(first, part)
     sign = signs.of(second)
     if sign in (None, "0"):
         return None
     limits = node.args[1:]
     count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
-    coefficients = _exact_ratio(
-        signs, decomposition.function, first, second, part, {limit[0] for limit in limits}, count
-    )
+    coefficients = _exact_ratio(signs, outer.function, first, second, part, {limit[0] for limit in limits}, count)
     if coefficients is None or coefficients[1] != 0:
-        below = str(sign)[0] == ">" and signs.of(decomposition.function * second - first**2) in (">", ">=", "0")
+        below = str(sign)[0] == ">" and signs.of(outer.function * second - first**2) in (">", ">=", "0")
         require("ratio", below or coefficients is not None, "h'**2/h'' of {}", node.args[0])
         coefficients = (S.One, S.Zero) if below or coefficients is None else coefficients
     factor, offset = coefficients
     ratio = signs.to_expression(factor) * symbol + signs.to_expression(offset) * count
-    return CauchySchwarzBound(str(sign)[0], ratio, second.xreplace(decomposition.parts), decomposition)
+    return CauchySchwarzBound(str(sign)[0], ratio, second.xreplace(outer.parts), outer)
 
 
 def _exact_ratio(

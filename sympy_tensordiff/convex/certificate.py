@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS
-from sympy_tensordiff.convex.conditions import CertificateTerm
+from sympy_tensordiff.convex.conditions import ProofTerm
 from sympy_tensordiff.convex.generators import FREE, Range, range_of_assumptions
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
@@ -69,7 +69,7 @@ class Certificate:
         original: Any,
         directions: Mapping[Any, Any],
         ranges: Mapping[Any, Range],
-        terms: Sequence[CertificateTerm] | None,
+        terms: Sequence[ProofTerm] | None,
         reason: str,
         concave: bool,
     ) -> None:

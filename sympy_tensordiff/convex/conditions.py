@@ -52,7 +52,7 @@ class RuleDoesNotApply(SignUnknown):
     """The rule is not for scalars of this form."""
 
 
-class CertificateTerm(NamedTuple):
+class ProofTerm(NamedTuple):
     """A nonnegative summand of the second derivative along a direction, with the law that proves its sign.
 
     Attributes
@@ -90,7 +90,7 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 
 
 def enter_domain(
-    signs: Signs, decomposition: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
+    signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
 ) -> None:
     """Declare the ranges of the part symbols in ``signs``, and require that the function is defined in them.
 
@@ -108,12 +108,10 @@ def enter_domain(
             signs.declared[symbol] = interval._replace(strict=True)
             closed[symbol] = Dummy("closed", real=True)
             signs.declared[closed[symbol]] = interval
-    require_values(
-        signs, decomposition.function, decomposition.parts, closed, _narrow_to_domains(signs, decomposition, is_concave)
-    )
+    require_values(signs, outer.function, outer.parts, closed, _narrow_to_domains(signs, outer, is_concave))
 
 
-def _narrow_to_domains(signs: Signs, decomposition: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
+def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
     """Return the logarithms and roots of one concave part, whose domains are convex; narrow the declared range of the
     part to each.
 
@@ -124,11 +122,11 @@ def _narrow_to_domains(signs: Signs, decomposition: Decomposition, is_concave: C
     (True, False)
     """
     domain_nodes = set()
-    for node in sorted(decomposition.function.atoms(sympy.log, sympy.Pow), key=sympy.default_sort_key):
+    for node in sorted(outer.function.atoms(sympy.log, sympy.Pow), key=sympy.default_sort_key):
         base = node.args[0]
         if isinstance(node, sympy.Pow) and (not node.exp.is_Rational or node.exp.is_Integer):
             continue
-        if len(base.free_symbols) != 1 or not base.free_symbols <= decomposition.parts.keys():
+        if len(base.free_symbols) != 1 or not base.free_symbols <= outer.parts.keys():
             continue
         (part,) = base.free_symbols
         slope, offset = base.coeff(part), base.xreplace({part: S.Zero})
@@ -137,7 +135,7 @@ def _narrow_to_domains(signs: Signs, decomposition: Decomposition, is_concave: C
             ends = {interval.low if slope > 0 else interval.high, end} - {None}
             bound = max(ends) if slope > 0 else min(ends)
             narrower = interval._replace(**{"low" if slope > 0 else "high": bound}, strict=True)
-            if narrower != interval and is_concave(slope * decomposition.parts[part]):
+            if narrower != interval and is_concave(slope * outer.parts[part]):
                 signs.declared[part] = narrower
                 domain_nodes.add(node)
     return domain_nodes

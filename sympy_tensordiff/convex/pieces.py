@@ -11,7 +11,7 @@ from sympy import Dummy, Expr, S
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from sympy_tensordiff.convex.affine_parts import SMOOTH, Decomposition, Variables
-from sympy_tensordiff.convex.conditions import CONDITIONS, CertificateTerm, SignUnknown, require, require_values
+from sympy_tensordiff.convex.conditions import CONDITIONS, ProofTerm, SignUnknown, require, require_values
 from sympy_tensordiff.convex.generators import POSITIVE, Range
 from sympy_tensordiff.convex.signs import Signs
 
@@ -34,10 +34,10 @@ def terms_of_pieces(
     signs: Signs,
     variables: Variables,
     slope: Callable[[Expr], Expr],
-    terms: Callable[[Expr, int], list[CertificateTerm]],
+    terms: Callable[[Expr, int], list[ProofTerm]],
     scalar: Expr,
     curvature: int,
-) -> list[CertificateTerm]:
+) -> list[ProofTerm]:
     """Return the terms of a piecewise function of one affine or inner scalar; raise `SignUnknown` if it is not proved
     convex (``curvature`` 1) or concave (-1).
 
@@ -67,46 +67,46 @@ def terms_of_pieces(
     True
     """
     reason = SignUnknown("{} has no rule: {}", scalar, CONDITIONS["rule"])
-    for decomposition in _univariate_decompositions(variables, scalar):
+    for outer in _univariate_decompositions(variables, scalar):
         try:
-            return _terms_of_decomposition(signs, slope, terms, decomposition, curvature)
+            return _terms_of_decomposition(signs, slope, terms, outer, curvature)
         except SignUnknown as failure:
-            reason = failure.with_parts(decomposition.parts)
+            reason = failure.with_parts(outer.parts)
     raise reason
 
 
 def _terms_of_decomposition(
     signs: Signs,
     slope: Callable[[Expr], Expr],
-    terms: Callable[[Expr, int], list[CertificateTerm]],
-    decomposition: Decomposition,
+    terms: Callable[[Expr, int], list[ProofTerm]],
+    outer: Decomposition,
     curvature: int,
-) -> list[CertificateTerm]:
-    """Return the terms of a piecewise function of the single part of ``decomposition``."""
-    ((symbol, part),) = decomposition.parts.items()
-    is_inner = bool(decomposition.inner)
-    decomposition, part = _absorb_factor(signs, decomposition, symbol, part)
-    intervals = _smooth_intervals(signs, decomposition, symbol, signs.range_of(part))
-    pieces = [_piece_at(signs, decomposition.function, symbol, interval.point) for interval in intervals]
+) -> list[ProofTerm]:
+    """Return the terms of a piecewise function of the single part of ``outer``."""
+    ((symbol, part),) = outer.parts.items()
+    is_inner = bool(outer.inner)
+    outer, part = _absorb_factor(signs, outer, symbol, part)
+    intervals = _smooth_intervals(signs, outer, symbol, signs.range_of(part))
+    pieces = [_piece_at(signs, outer.function, symbol, interval.point) for interval in intervals]
     slopes, curvatures = ([curvature * sympy.diff(piece, symbol, order) for piece in pieces] for order in (1, 2))
     directions = {1, -1}
     for n, interval in enumerate(intervals):
         point = {symbol: interval.point}
         require_values(signs, pieces[n].xreplace(point), {interval.parameter: part})
         sign = signs.of(curvatures[n].xreplace(point))
-        require("pivot", sign in (">", ">=", "0"), "no sign of {}", curvatures[n].xreplace(decomposition.parts))
+        require("pivot", sign in (">", ">=", "0"), "no sign of {}", curvatures[n].xreplace(outer.parts))
         if is_inner:
             sign = signs.of(slopes[n].xreplace(point))
             directions -= {">": {-1}, "<": {1}, "0": set()}.get(sign[0], directions) if sign else directions
-            require("slope", bool(directions), "the slope {} has no sign", slopes[n].xreplace(decomposition.parts))
+            require("slope", bool(directions), "the slope {} has no sign", slopes[n].xreplace(outer.parts))
         if n:
-            _require_corner(signs, decomposition, symbol, pieces[n - 1 : n + 1], curvature, intervals[n - 1].high)
-    weight = _piecewise_over_intervals(curvatures, symbol, intervals).xreplace(decomposition.parts)
+            _require_corner(signs, outer, symbol, pieces[n - 1 : n + 1], curvature, intervals[n - 1].high)
+    weight = _piecewise_over_intervals(curvatures, symbol, intervals).xreplace(outer.parts)
     found = []
     if weight != 0:
-        found.append(CertificateTerm("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),)))
+        found.append(ProofTerm("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),)))
     if is_inner:
-        rate = _piecewise_over_intervals(slopes, symbol, intervals).xreplace(decomposition.parts)
+        rate = _piecewise_over_intervals(slopes, symbol, intervals).xreplace(outer.parts)
         direction = max(directions)
         found += [t._replace(form=direction * rate * t.form) for t in terms(part, direction)]
     return found
@@ -127,7 +127,7 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 
 
 def _require_corner(
-    signs: Signs, decomposition: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
+    signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
     """Require that two neighbouring pieces are defined and equal at ``end``, and that the slope does not decrease
     there; raise `SignUnknown` otherwise.
@@ -137,9 +137,9 @@ def _require_corner(
     for node in sorted(nodes, key=sympy.default_sort_key):
         if isinstance(node, sympy.log) or signs.of(node.exp) != ">":
             base = node.args[0].xreplace({symbol: end})
-            require("pole", signs.of(base) in (">", "<"), "no sign of {}", node.args[0].xreplace(decomposition.parts))
-    middle = _piece_at(signs, decomposition.function, symbol, end)
-    shown = decomposition.function.xreplace(decomposition.parts)
+            require("pole", signs.of(base) in (">", "<"), "no sign of {}", node.args[0].xreplace(outer.parts))
+    middle = _piece_at(signs, outer.function, symbol, end)
+    shown = outer.function.xreplace(outer.parts)
     values = [(middle - piece).xreplace({symbol: end}) for piece in pieces]
     require("meeting", all(map(signs.is_zero, values)), "{} at {}", shown, end)
     corner = curvature * (sympy.diff(right, symbol) - sympy.diff(left, symbol)).xreplace({symbol: end})
@@ -152,24 +152,22 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
     return sympy.Piecewise(*pairs, (values[-1], True))
 
 
-def _absorb_factor(signs: Signs, decomposition: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
+def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
     """Rewrite the function in terms of a multiple of its scalar if it depends on that multiple only: ``y*x`` instead of
     ``x``.
     """
-    slopes = [sympy.diff(border, symbol) for border in _border_expressions(decomposition.function)]
+    slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
-    function = decomposition.function.xreplace({symbol: symbol / factor})
+    function = outer.function.xreplace({symbol: symbol / factor})
     if factor == 1 or function.has(factor):
-        return decomposition, part
+        return outer, part
     return Decomposition(function, {symbol: factor * part}, {}), factor * part
 
 
-def _smooth_intervals(
-    signs: Signs, decomposition: Decomposition, symbol: Expr, range_of_part: Range
-) -> list[_Interval]:
+def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
     """Return, in order, the intervals of the scalar in which no condition and no absolute value changes."""
     ends: list[Expr] = []
-    for end in sorted(_breakpoints(signs, decomposition.function, symbol), key=sympy.default_sort_key):
+    for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):
         order = [signs.of(end - other) for other in ends]
         require("order", None not in order and not {">=", "<="} & set(order), "{}", end)
         if "0" not in order:

@@ -22,7 +22,7 @@ from sympy_tensordiff.convex.affine_parts import (
     merge_sums_over_equal_ranges,
 )
 from sympy_tensordiff.convex.cauchy_schwarz import CauchySchwarzBound, bound_of_sum, decompose_univariate
-from sympy_tensordiff.convex.conditions import CertificateTerm, RuleDoesNotApply, SignUnknown, enter_domain, require
+from sympy_tensordiff.convex.conditions import ProofTerm, RuleDoesNotApply, SignUnknown, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
 from sympy_tensordiff.convex.matrices import is_positive_definite, is_symmetric_affine
 from sympy_tensordiff.convex.pieces import terms_of_pieces
@@ -56,9 +56,9 @@ class ConvexityRules:
     ) -> None:
         self.signs, self.variables, self.directions, self.matrices = signs, variables, dict(directions), dict(matrices)
         self.slope = directional_derivative(directions, matrices)
-        self._memo: dict[tuple[Expr, int], list[CertificateTerm] | SignUnknown] = {}
+        self._memo: dict[tuple[Expr, int], list[ProofTerm] | SignUnknown] = {}
 
-    def terms(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave), cached;
         raise `SignUnknown` if no rule proves them nonnegative.
 
@@ -76,7 +76,7 @@ class ConvexityRules:
             raise result
         return result
 
-    def _terms(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms by the rule for the outermost node of ``scalar``; [] if it is affine."""
         if self.variables.degree(scalar) < 2:
             return []
@@ -97,8 +97,8 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _first_applicable(
-        self, rules: Iterable[Callable[[Expr, int], list[CertificateTerm]]], scalar: Expr, curvature: int
-    ) -> list[CertificateTerm]:
+        self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
+    ) -> list[ProofTerm]:
         """Return the terms of the first of ``rules`` that succeeds; raise the `SignUnknown` of the last one that
         applies.
         """
@@ -114,7 +114,7 @@ class ConvexityRules:
 
     # ---------------------------------------------------------------- sums and compositions
 
-    def apply_sum(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
 
         >>> import sympy_tensordiff as td
@@ -125,7 +125,7 @@ class ConvexityRules:
         """
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
-    def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
         multiples of sums over one range are one sum, which may be convex if a summand alone is not.
 
@@ -140,7 +140,7 @@ class ConvexityRules:
             raise RuleDoesNotApply("{} has no sums over one range", scalar)
         return self.terms(merged, curvature)
 
-    def apply_composition(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms of a composition. Law: ``g(a, s)`` with affine ``a`` has ``v' H v = d' G d + sum(g_s * v'
         H_s v)``, ``d`` the derivatives along v.
 
@@ -151,7 +151,7 @@ class ConvexityRules:
         >>> bool(td.certify_convex(sympy.Max(x, 1)**2, x)), bool(td.certify_convex(sympy.Max(x, -1)**2, x))
         (True, False)
         """
-        rules = (partial(self._terms_of_composition, decomposition=d) for d in self._decompositions(scalar))
+        rules = (partial(self._terms_of_composition, outer=d) for d in self._decompositions(scalar))
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
@@ -163,41 +163,39 @@ class ConvexityRules:
             inner = []
         seen: list[set[Expr]] = []
         for opaque, finest in ((inner, False), ((), False), ((), True)):
-            decomposition = self.variables.decompose(scalar, opaque, finest=finest)
-            if set(decomposition.parts.values()) not in seen:
-                seen.append(set(decomposition.parts.values()))
-                yield decomposition
+            outer = self.variables.decompose(scalar, opaque, finest=finest)
+            if set(outer.parts.values()) not in seen:
+                seen.append(set(outer.parts.values()))
+                yield outer
 
-    def _terms_of_composition(
-        self, scalar: Expr, curvature: int, decomposition: Decomposition
-    ) -> list[CertificateTerm]:
+    def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
         """Return the terms of a composition, by squares if possible, else by the Cauchy-Schwarz bound."""
-        require("rule", self.variables.degree(decomposition.function) == 0, "{} has no rule", scalar)
-        symbols = (*decomposition.affine, *decomposition.inner)
+        require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
+        symbols = (*outer.affine, *outer.inner)
         if len(symbols) > MAX_PARTS:
             raise SignUnknown("{} is a function of more than {} parts at once", scalar, MAX_PARTS)
-        self._enter_domain(decomposition)
-        function = curvature * decomposition.function
+        self._enter_domain(outer)
+        function = curvature * outer.function
         slopes = {s: sympy.diff(function, s) for s in symbols}
         second = sympy.Matrix(len(symbols), len(symbols), lambda a, b: sympy.diff(slopes[symbols[a]], symbols[b]))
         try:
-            terms = self._sum_of_squares(second, symbols, decomposition)
-            for s in decomposition.inner:
-                terms += self._terms_times_slope(slopes[s], decomposition, s)
+            terms = self._sum_of_squares(second, symbols, outer)
+            for s in outer.inner:
+                terms += self._terms_times_slope(slopes[s], outer, s)
             return terms
         except SignUnknown:
-            nonlinear_sums = [a for a, s in enumerate(symbols) if isinstance(decomposition.inner.get(s), IndexedSum)]
+            nonlinear_sums = [a for a, s in enumerate(symbols) if isinstance(outer.inner.get(s), IndexedSum)]
             if not any(self.signs.of(second[a, a]) in ("<", "<=", "0") for a in nonlinear_sums if any(second.row(a))):
                 raise
-            return self._cauchy_schwarz(second, symbols, slopes, decomposition)
+            return self._cauchy_schwarz(second, symbols, slopes, outer)
 
-    def _enter_domain(self, decomposition: Decomposition) -> None:
-        """Declare the ranges of the parts of ``decomposition``; a nonnegative quadratic form has that range."""
+    def _enter_domain(self, outer: Decomposition) -> None:
+        """Declare the ranges of the parts of ``outer``; a nonnegative quadratic form has that range."""
         ranges = {}
-        for symbol, node in decomposition.parts.items():
+        for symbol, node in outer.parts.items():
             interval = self.signs.range_of(node)
             ranges[symbol] = AT_LEAST_ZERO if interval == FREE and self._terms_of_nonnegative_form(node) else interval
-        enter_domain(self.signs, decomposition, ranges, self._is_concave)
+        enter_domain(self.signs, outer, ranges, self._is_concave)
 
     def _is_concave(self, scalar: Expr) -> bool:
         """Return whether the rules prove ``scalar`` concave."""
@@ -207,12 +205,12 @@ class ConvexityRules:
             return False
         return True
 
-    def _terms_times_slope(self, slope: Expr, decomposition: Decomposition, symbol: Expr) -> list[CertificateTerm]:
+    def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
         """Return the terms of the inner scalar ``symbol`` times the ``slope`` of the outer function in it."""
-        node, sign = decomposition.inner[symbol], self.signs.of(slope)
+        node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
             return []
-        printed = slope.xreplace(decomposition.parts)
+        printed = slope.xreplace(outer.parts)
         require("slope", sign is not None, "the slope {} has no sign", printed)
         is_increasing = sign is None or sign[0] == ">"
         fact = (printed, sign or ">=")
@@ -222,9 +220,7 @@ class ConvexityRules:
             for t in self.terms(node, 1 if is_increasing else -1)
         ]
 
-    def _sum_of_squares(
-        self, matrix: Any, symbols: Sequence[Expr], decomposition: Decomposition
-    ) -> list[CertificateTerm]:
+    def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
         """Return ``d' G d`` as a sum of squares by pivoting; raise `SignUnknown` if a pivot may be negative. Law: a
         symmetric matrix is positive semidefinite if its pivots are not negative.
 
@@ -238,35 +234,31 @@ class ConvexityRules:
         while rest:
             signs = {a: self.signs.of(matrix[a, a]) for a in rest}
             pivot = min(rest, key=lambda a: (signs[a] not in (">", ">=", "0"), signs[a] == "0", a))
-            sign, value, printed = (
-                signs[pivot],
-                matrix[pivot, pivot],
-                matrix[pivot, pivot].xreplace(decomposition.parts),
-            )
+            sign, value, printed = (signs[pivot], matrix[pivot, pivot], matrix[pivot, pivot].xreplace(outer.parts))
             require("pivot", sign in (">", ">=", "0"), "no sign of {}", printed)
             rest.remove(pivot)
             if sign == "0":
                 zero = all(self.signs.is_zero(matrix[pivot, b]) for b in rest)
-                require("zero pivot", zero, "a product of {} and another part", decomposition.parts[symbols[pivot]])
+                require("zero pivot", zero, "a product of {} and another part", outer.parts[symbols[pivot]])
                 continue
             ratios = {b: matrix[pivot, b] / value for b in rest}
-            linear = self.slope(decomposition.parts[symbols[pivot]])
+            linear = self.slope(outer.parts[symbols[pivot]])
             for b, ratio in ratios.items():
                 if not self.signs.is_zero(ratio):
-                    linear += ratio.xreplace(decomposition.parts) * self.slope(decomposition.parts[symbols[b]])
+                    linear += ratio.xreplace(outer.parts) * self.slope(outer.parts[symbols[b]])
             for b in rest:
                 for c in rest:
                     matrix[b, c] -= ratios[b] * matrix[pivot, c]
             if printed.count_ops() > MAX_UNFACTORED_OPERATIONS:
-                printed = self.signs.factored(value).xreplace(decomposition.parts)
-            terms.append(CertificateTerm("square", printed * linear**2, (printed, linear), ((printed, str(sign)),)))
+                printed = self.signs.factored(value).xreplace(outer.parts)
+            terms.append(ProofTerm("square", printed * linear**2, (printed, linear), ((printed, str(sign)),)))
         return terms
 
     # ---------------------------------------------------------------- Cauchy and Schwarz
 
     def _cauchy_schwarz(
-        self, second: Any, symbols: Sequence[Expr], slopes: Any, decomposition: Decomposition
-    ) -> list[CertificateTerm]:
+        self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
+    ) -> list[ProofTerm]:
         """Return the terms of a composition with inner sums, each bounded by Cauchy-Schwarz. Law: ``(sum(h'*z))**2 <=
         sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
 
@@ -282,20 +274,20 @@ class ConvexityRules:
         """
         matrix, terms = second.as_mutable(), []
         for a, s in enumerate(symbols):
-            if s in decomposition.affine:
+            if s in outer.affine:
                 continue
-            node, slope = decomposition.inner[s], slopes[s]
+            node, slope = outer.inner[s], slopes[s]
             sign = self.signs.of(slope)
             is_isolated = all(self.signs.is_zero(matrix[a, b]) for b in range(len(symbols)))
             found = self._bound(node, s) if isinstance(node, IndexedSum) and not is_isolated else None
             if found is None or sign in (None, "0"):
-                terms += self._terms_times_slope(slope, decomposition, s)
+                terms += self._terms_times_slope(slope, outer, s)
                 continue
             has_equal_signs = found.sign == str(sign)[0]
-            require("slope", has_equal_signs, "{} times {} has no sign", slope.xreplace(decomposition.parts), node)
+            require("slope", has_equal_signs, "{} times {} has no sign", slope.xreplace(outer.parts), node)
             matrix[a, a] += slope / found.ratio
-            outer, ratio = slope.xreplace(decomposition.parts), found.ratio.xreplace(decomposition.parts)
-            facts = [(outer, str(sign))]
+            outer_slope, ratio = slope.xreplace(outer.parts), found.ratio.xreplace(outer.parts)
+            facts = [(outer_slope, str(sign))]
             if found.summand is None:
                 squares = found.curvature
             else:
@@ -307,11 +299,13 @@ class ConvexityRules:
                     rest = self._terms_times_slope(
                         curvature * sympy.diff(found.summand.function, part), found.summand, part
                     )
-                    terms += [t._replace(form=curvature * outer * IndexedSum(t.form, *node.args[1:])) for t in rest]
+                    terms += [
+                        t._replace(form=curvature * outer_slope * IndexedSum(t.form, *node.args[1:])) for t in rest
+                    ]
             product = self.slope(node)
-            form = outer * (squares - product**2 / ratio)
-            terms.append(CertificateTerm("Cauchy-Schwarz", form, (outer, squares, product, ratio), tuple(facts)))
-        return terms + self._sum_of_squares(matrix, symbols, decomposition)
+            form = outer_slope * (squares - product**2 / ratio)
+            terms.append(ProofTerm("Cauchy-Schwarz", form, (outer_slope, squares, product, ratio), tuple(facts)))
+        return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
         """Return the Cauchy-Schwarz bound of a sum: twice the sum for a quadratic form, else from its summand; None if
@@ -336,7 +330,7 @@ class ConvexityRules:
         read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
-    def _terms_of_nonnegative_form(self, node: Expr) -> list[CertificateTerm]:
+    def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
         """Return the terms of a sum that is a Gram form, and so nonnegative itself; [] for any other node."""
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
@@ -347,7 +341,7 @@ class ConvexityRules:
 
     # ---------------------------------------------------------------- kinks
 
-    def apply_kink(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_kink(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is convex;
         ``abs(a)`` is ``Max(a, -a)``.
 
@@ -370,7 +364,7 @@ class ConvexityRules:
 
     # ---------------------------------------------------------------- quadratic forms and matrices
 
-    def apply_gram_form(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the terms of a Gram form; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is a
         square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
@@ -389,12 +383,10 @@ class ConvexityRules:
         sign = self.signs.of(curvature * weight)
         require("weight", sign in (">", ">=", "0"), "no sign of {}", curvature * weight)
         return [
-            CertificateTerm(
-                rule, curvature * form, factors, () if weight.is_Rational else ((curvature * weight, str(sign)),)
-            )
+            ProofTerm(rule, curvature * form, factors, () if weight.is_Rational else ((curvature * weight, str(sign)),))
         ]
 
-    def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[CertificateTerm]:
+    def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
         trace(inv(S)*V*inv(S)*V)``.
 
@@ -405,4 +397,4 @@ class ConvexityRules:
         (True, False)
         """
         require("maximum", curvature == -1, "log(det({})) is not convex", self.matrices[scalar])
-        return [CertificateTerm("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]
+        return [ProofTerm("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]

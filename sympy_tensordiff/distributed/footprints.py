@@ -101,15 +101,15 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
         node, missing = stack.pop()
-        child = list(_children(*node))
+        children = list(_children(*node))
         if isinstance(node.entry, IndexedReduction):
             missing = missing - {s for limit in node.entry.args[1:] for s in limit[1].free_symbols}
-            child = child[:1]
+            children = children[:1]
             if not missing:
-                found += child
+                found += children
                 continue
-        descendants = [(part, missing) for part in child if part.entry.has(*missing)]
-        if not descendants or (isinstance(node.entry, sympy.Add) and len(descendants) < len(child)):
+        descendants = [(part, missing) for part in children if part.entry.has(*missing)]
+        if not descendants or (isinstance(node.entry, sympy.Add) and len(descendants) < len(children)):
             return None
         stack += descendants
     return found

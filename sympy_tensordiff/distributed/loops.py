@@ -109,10 +109,10 @@ class BlockLoops:
         """Return whether the range of ``binder`` is short within a block of an outer index: ``p/2 - 1 <= i <= p/2``."""
         rows = [row for row in limit_constraints(*binder) if row.kind == "ge"]
         outer = {variable_name(index) for index in self.split_indices(binders)}
-        ranges = variable_name(binder.index)
-        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(ranges) > 0] for sign in (1, -1))
+        variable = variable_name(binder.index)
+        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(variable) > 0] for sign in (1, -1))
         return any(
-            low.atoms() & outer and (low * -high.coefficient(ranges) + high * low.coefficient(ranges)).is_constant
+            low.atoms() & outer and (low * -high.coefficient(variable) + high * low.coefficient(variable)).is_constant
             for low in lows
             for high in highs
         )
@@ -138,10 +138,12 @@ def binders_of(total: Any) -> tuple[IndexRange, ...]:
     return tuple(IndexRange(*limit) for limit in reversed(total.args[1:]))
 
 
-def restrict_to_block(total: Any, body: Expr, ranges: list[BlockLoop | None]) -> Expr:
-    """Return the reduction ``total`` with the body ``body``, its split ranges restricted to one block."""
+def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> Expr:
+    """Return the reduction ``total`` with the body ``body``, each range with one of ``loops`` (None: not split)
+    restricted to a block.
+    """
     limits = []
-    for (index, low, high), loop in zip(binders_of(total), ranges, strict=True):
+    for (index, low, high), loop in zip(binders_of(total), loops, strict=True):
         if loop:
             last = loop.origin + loop.extent - 1
             if loop.is_range(low, high):

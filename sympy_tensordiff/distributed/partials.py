@@ -181,8 +181,10 @@ class ResultSplitter:
         """Add the partial results of a body over ``axes``; return the number of the result."""
         loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
-        whole = type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
-        if whole is not IndexedSum and any(own := self.loops.loops_for(binders_of(body), axes, active)):
+        reduction_class = (
+            type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
+        )
+        if reduction_class is not IndexedSum and any(own := self.loops.loops_for(binders_of(body), axes, active)):
             inner = yield self._replace_by_stages(
                 body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o))
             )
@@ -191,10 +193,10 @@ class ResultSplitter:
             found = yield self._linear_parts(body, axes, active)
         number, self.results = self.results, self.results + 1
         for reduced, value in found.items():
-            to_entry = value.atoms(TensorSymbol) & self.levels.keys()
-            level = 1 + max((self.levels[t] for t in to_entry), default=-1)
-            shown = tuple((a.index, a.high + 1, loop) for a, loop in zip(axes, loops, strict=True))
-            self.parts.append(PartialResult(number, shown, value, reduced, OPERATIONS[whole], level))
+            stages_read = value.atoms(TensorSymbol) & self.levels.keys()
+            level = 1 + max((self.levels[t] for t in stages_read), default=-1)
+            named_axes = tuple((a.index, a.high + 1, loop) for a, loop in zip(axes, loops, strict=True))
+            self.parts.append(PartialResult(number, named_axes, value, reduced, OPERATIONS[reduction_class], level))
         return number
 
     # ------------------------------------------------------------------------ linear parts and stages

@@ -47,9 +47,9 @@ class _SvgGraph:
     def __init__(self, part: Cluster, has_frame: bool) -> None:
         self.part = part
         self.title = truncate(part.title, MAX_BOX_LENGTH) if has_frame else ""
-        self.faces = [node_style(drawn) for drawn in part.nodes]
-        widths = [max(map(len, style.lines)) * LETTER + NODE_GAP for style in self.faces]
-        self.heights = [len(style.lines) * LINE + 8 for style in self.faces]
+        self.styles = [node_style(drawn) for drawn in part.nodes]
+        widths = [max(map(len, style.lines)) * LETTER + NODE_GAP for style in self.styles]
+        self.heights = [len(style.lines) * LINE + 8 for style in self.styles]
         self.layout = layout = Layout([drawn.children for drawn in part.nodes], widths)
         left = min(x - width / 2 for x, width in zip(layout.x, layout.widths, strict=True))
         right = max(x + width / 2 for x, width in zip(layout.x, layout.widths, strict=True))
@@ -72,7 +72,7 @@ class _SvgGraph:
     def boxes(self) -> Iterator[str]:
         """Yield the boxes of the nodes with their labels."""
         boxes = zip(self.x, self.y, self.layout.widths, self.heights, strict=False)  # bends are not drawn
-        for style, (x, y, width, height) in zip(self.faces, boxes, strict=False):
+        for style, (x, y, width, height) in zip(self.styles, boxes, strict=False):
             attributes = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}"'
             rounded = ' rx="6"' if style.rounded else ""
             yield f'<g class="node"><title>{escape(style.hint)}</title>'
@@ -218,9 +218,9 @@ class Layout:
         for layer in order:
             ends: list[int] = []
             for node in layer:
-                children_of_node = [at[child] for child in self._below[node]]
-                count += sum(len(ends) - bisect_right(ends, end) for end in children_of_node)
-                for end in children_of_node:
+                positions = [at[child] for child in self._below[node]]
+                count += sum(len(ends) - bisect_right(ends, end) for end in positions)
+                for end in positions:
                     insort(ends, end)
         return count
 

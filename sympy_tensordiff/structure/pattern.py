@@ -164,14 +164,12 @@ def _flat_positions(
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []
-    for position, shapes, start in zip((term.row, term.column), sizes, starts, strict=True):
+    for block_index, shapes, start in zip((term.row, term.column), sizes, starts, strict=True):
         total: Any = np.int64(0)
-        for axis, (index, length) in enumerate(zip(position.indices, shapes[position.tensor], strict=True)):
-            flat_position = evaluate(index, values)
+        for axis, (index, length) in enumerate(zip(block_index.indices, shapes[block_index.tensor], strict=True)):
+            position = evaluate(index, values)
             error = DataIndexError if data_of(index) else OutOfShapeError
-            check_inside(
-                flat_position, length, f"the index {index} on axis {axis} of variable {position.tensor}", error
-            )
-            total = total * length + flat_position
-        flat.append(np.broadcast_to(total + start[position.tensor], (count,)))
+            check_inside(position, length, f"the index {index} on axis {axis} of variable {block_index.tensor}", error)
+            total = total * length + position
+        flat.append(np.broadcast_to(total + start[block_index.tensor], (count,)))
     return flat[0], flat[1]
