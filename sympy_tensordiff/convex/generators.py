@@ -56,7 +56,8 @@ AS_EXPONENTIALS: dict[Any, Any] = {
 
 
 class Generators:
-    """Converts scalars to rational functions of generators, and knows the range of each generator.
+    """Converts scalars to rational functions of generators (atomic scalars: reads, exponentials, logarithms, …), and
+    knows the range of each generator.
 
     Examples
     --------

@@ -38,8 +38,8 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the terms of a piecewise function of one affine or inner scalar; raise `SignUnknown` if it is not proved
-    convex (``curvature`` 1) or concave (-1).
+    """Return the proof terms of a piecewise function of one affine or inner scalar; raise `SignUnknown` if it is not
+    proved convex (``curvature`` 1) or concave (-1).
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -82,7 +82,7 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the terms of a piecewise function of the single part of ``outer``."""
+    """Return the proof terms of a piecewise function of the single part of ``outer``."""
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
     outer, part = _absorb_factor(signs, outer, symbol, part)

@@ -301,7 +301,7 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of a quadratic form whose product is split in halves."""
+    """Return the second derivative of a quadratic form whose product is split in halves, as a Gram form."""
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
         return _matrix_fractional_form(found, exchange, directions, cores[0], half)
@@ -324,7 +324,8 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the form of ``b' inv(M) b``: that of ``inv(M)`` with the residual ``v - V inv(M) b``.
+    """Return the second derivative of ``b' inv(M) b`` as the form ``r' inv(M) r`` of the residual ``r = v - V inv(M)
+    b``.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

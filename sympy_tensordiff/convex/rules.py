@@ -59,8 +59,8 @@ class ConvexityRules:
         self._memo: dict[tuple[Expr, int], list[ProofTerm] | SignUnknown] = {}
 
     def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave), cached;
-        raise `SignUnknown` if no rule proves them nonnegative.
+        """Return the proof terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave),
+        cached; raise `SignUnknown` if no rule proves them nonnegative.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms by the rule for the outermost node of ``scalar``; [] if it is affine."""
+        """Return the proof terms by the rule for the outermost node of ``scalar``; [] if it is affine."""
         if self.variables.degree(scalar) < 2:
             return []
         if isinstance(scalar, IndexedReduction) and self.variables.in_limits(scalar):
@@ -99,7 +99,7 @@ class ConvexityRules:
     def _first_applicable(
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
-        """Return the terms of the first of ``rules`` that succeeds; raise the `SignUnknown` of the last one that
+        """Return the proof terms of the first of ``rules`` that succeeds; raise the `SignUnknown` of the last one that
         applies.
         """
         reason = SignUnknown("{} has no rule", scalar)
@@ -115,7 +115,7 @@ class ConvexityRules:
     # ---------------------------------------------------------------- sums and compositions
 
     def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
+        """Return the proof terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
 
         >>> import sympy_tensordiff as td
         >>> n, i = td.indices("n i")
@@ -126,7 +126,7 @@ class ConvexityRules:
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
+        """Return the proof terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
         multiples of sums over one range are one sum, which may be convex if a summand alone is not.
 
         >>> import sympy_tensordiff as td
@@ -141,8 +141,9 @@ class ConvexityRules:
         return self.terms(merged, curvature)
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms of a composition. Law: ``g(a, s)`` with affine ``a`` has ``v' H v = d' G d + sum(g_s * v'
-        H_s v)``, ``d`` the derivatives along v.
+        """Return the proof terms of a composition ``g(a, s)`` with affine ``a``, by the chain rule.
+
+        Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -169,7 +170,7 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the terms of a composition, by squares if possible, else by the Cauchy-Schwarz bound."""
+        """Return the proof terms of a composition, by squares if possible, else by the Cauchy-Schwarz bound."""
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
         if len(symbols) > MAX_PARTS:
@@ -206,7 +207,7 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the terms of the inner scalar ``symbol`` times the ``slope`` of the outer function in it."""
+        """Return the proof terms of the inner scalar ``symbol`` times the ``slope`` of the outer function in it."""
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
             return []
@@ -259,8 +260,8 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return the terms of a composition with inner sums, each bounded by Cauchy-Schwarz. Law: ``(sum(h'*z))**2 <=
-        sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
+        """Return the proof terms of a composition with inner sums, each bounded by Cauchy-Schwarz. Law:
+        ``(sum(h'*z))**2 <= sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -331,7 +332,7 @@ class ConvexityRules:
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
     def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
-        """Return the terms of a sum that is a Gram form, and so nonnegative itself; [] for any other node."""
+        """Return the proof terms of a sum that is a Gram form, and so nonnegative itself; [] for any other node."""
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
         try:
@@ -342,8 +343,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- kinks
 
     def apply_kink(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is convex;
-        ``abs(a)`` is ``Max(a, -a)``.
+        """Return the proof terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is
+        convex; ``abs(a)`` is ``Max(a, -a)``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x = sympy.Symbol("x", real=True)
@@ -365,8 +366,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the terms of a Gram form; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is a
-        square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
+        """Return the proof terms of a Gram form; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is
+        a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -387,7 +388,7 @@ class ConvexityRules:
         ]
 
     def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
+        """Return the proof term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
         trace(inv(S)*V*inv(S)*V)``.
 
         >>> import sympy_tensordiff as td

@@ -60,7 +60,7 @@ class _SvgGraph:
         self.height = max(self.y) + LINE + 2 * MARGIN
 
     def frame(self) -> list[str]:
-        """Return the frame with its title; [] without a title."""
+        """Return the SVG of the frame and its title; [] without a title."""
         if not self.title:
             return []
         size = f'width="{self.width - MARGIN:.1f}" height="{self.height - MARGIN:.1f}"'
@@ -70,7 +70,7 @@ class _SvgGraph:
         ]
 
     def boxes(self) -> Iterator[str]:
-        """Yield the boxes of the nodes with their labels."""
+        """Yield the SVG of the boxes and labels of all nodes."""
         boxes = zip(self.x, self.y, self.layout.widths, self.heights, strict=False)  # bends are not drawn
         for style, (x, y, width, height) in zip(self.styles, boxes, strict=False):
             attributes = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}"'
@@ -82,7 +82,7 @@ class _SvgGraph:
             yield "</g>"
 
     def edges(self) -> Iterator[str]:
-        """Yield the edges."""
+        """Yield the SVG of all edges."""
         for node, position, text in iterate_edges(self.part):
             children = self.part.nodes[node].children
             below = zip(self.layout.bends[node], children, strict=True)
@@ -98,7 +98,7 @@ class _SvgGraph:
 
 
 def _edge_svg(points: Sequence[tuple[float, float]], text: str) -> list[str]:
-    """Return an edge as a curve that is vertical at each of ``points``, with ``text`` next to its start."""
+    """Return the SVG of an edge: a curve that is vertical at each of ``points``, with ``text`` next to its start."""
     (x, y), *others = points
     path = f"M{x:.1f} {y:.1f}"
     for n, (x_next, y_next) in enumerate(others):

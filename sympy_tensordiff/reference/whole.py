@@ -115,8 +115,8 @@ def _elementwise_rule(function: Callable[..., Number]) -> TensorRule:
 
 
 def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
-    """Return the rule of a function of the matrix in the last two axes; other arguments of the node follow the
-    matrix.
+    """Return the rule that applies ``function`` to the matrices in the last two axes; other arguments of the node
+    follow the matrix.
     """
     return lambda interpreter, node, env: _map_over_matrices(
         lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)
