@@ -148,7 +148,7 @@ class MinimizeProblem:
     @property
     def _structured_options(self) -> dict[str, Any]:
         """The options for sparse kernels, which run on the CPU."""
-        if self._options.get("backend", "numba") in BACKENDS:
+        if self._options.get("backend", "llvm") in BACKENDS:
             return self._options
         return {name: value for name, value in self._options.items() if name != "backend"}
 

@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def torch_function(
-    args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
 ) -> Callable[..., Any]:
     """Return a function of PyTorch tensors that computes ``expr``, with its symbolic derivatives.
 
@@ -40,7 +40,7 @@ def torch_function(
         A tensor expression, or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that gradients are for; by default all tensors of real numbers and all real symbols.
-    backend : {"numba", "numpy", "cuda"}
+    backend : {"llvm", "numba", "numpy", "cuda"}
     **options
         Those of `lambdify`, for all kernels.
 
@@ -199,7 +199,7 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
     for CUDA.
     """
     if operator.function.backend == "cuda":
-        raise ArgumentError("vmap works with the backends 'numba' and 'numpy': put the axis into the formula")
+        raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
     results = apply_over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
     return tuple(results), (0,) * len(operator.outputs)
 

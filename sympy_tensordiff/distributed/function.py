@@ -368,4 +368,4 @@ def distribute(
     if backend == "dask-numpy":
         return DaskFunction(args, expr, blocks, "numpy", memory, dict(options))
     serial = {**options, "parallel": False}  # Dask runs one thread for each task
-    return DaskFunction(args, expr, blocks, "numba", memory, serial)
+    return DaskFunction(args, expr, blocks, "llvm", memory, serial)

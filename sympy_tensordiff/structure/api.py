@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
 
 
-BACKENDS = ("numba", "numpy")
+BACKENDS = ("llvm", "numba", "numpy")
 
 
 class StructuredDerivative:
@@ -54,7 +54,7 @@ class StructuredDerivative:
         wrt: Any,
         terms: tuple[DerivativeTerm, ...],
         symmetric: bool,
-        backend: str = "numba",
+        backend: str = "llvm",
         **options: Any,
     ) -> None:
         self.args = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
@@ -64,10 +64,10 @@ class StructuredDerivative:
         self._variables = check_independent_variables(wrt)
         if backend not in BACKENDS:
             raise ArgumentError(
-                f"backend={backend!r}: structured derivatives are computed with 'numba' or 'numpy'; use "
+                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; use "
                 ".generate_code(backend) for the text for another backend"
             )
-        self._options = {"parallel": False if backend == "numba" else None, "backend": backend, **options}
+        self._options = {"parallel": None if backend == "numpy" else False, "backend": backend, **options}
         self._groups = group_terms(terms)
         self._kernels: dict[Any, Any] = {}
         self._entries: dict[Any, EntryEvaluator] = {}
@@ -266,7 +266,7 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Rows and columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
+        Those of `lambdify` for the kernels; ``backend`` is "llvm", "numba" or "numpy".
 
     Returns
     -------
@@ -329,7 +329,7 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
+        Those of `lambdify` for the kernels; ``backend`` is "llvm", "numba" or "numpy".
 
     Returns
     -------

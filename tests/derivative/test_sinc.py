@@ -63,7 +63,7 @@ def test_gradients_and_hessians_read_well():
     td.check_derivative(f, x)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
 def test_spherical_bessel_functions(backend):
     """All orders to many digits, also where the recurrence begins, and in single precision."""
     from scipy.special import spherical_jn

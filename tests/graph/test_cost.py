@@ -1,4 +1,4 @@
-"""The cost of a graph: its laws, and that it is what the kernels execute."""
+"""The cost of a graph: its laws, and its agreement with the operations that the kernels execute."""
 
 from __future__ import annotations
 
