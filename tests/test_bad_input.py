@@ -707,7 +707,7 @@ CLOSED = {
     "check a size of a name": (
         lambda: td.check_derivative(f, x, sizes={"n": 3}),
         ArgumentTypeError,
-        "sizes has the key 'n', which is no integer symbol",
+        "sizes has the key 'n', which is not an integer symbol",
     ),
     "check a size that is no int": (
         lambda: td.check_derivative(s, x, sizes={n: 3.0}),
