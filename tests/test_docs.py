@@ -159,8 +159,8 @@ def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
     assert described.text == script("draw_overview").texts().description(), "run docs/draw_overview.py"
 
 
-def test_the_picture_of_the_rooms_has_all_rooms() -> None:
-    drawn = (ROOT / "docs" / "_static" / "rooms.svg").read_text(encoding="utf-8")
-    rooms = script("draw_rooms").STAGES
-    assert set(rooms) == set(TABLE) - {"errors", "__main__"}  # files of their own
-    assert all(f">{room}/<" in drawn for room in rooms), "run docs/draw_rooms.py"
+def test_the_picture_of_the_layers_has_all_packages() -> None:
+    drawn = (ROOT / "docs" / "_static" / "layers.svg").read_text(encoding="utf-8")
+    packages = script("draw_layers").STAGES
+    assert set(packages) == set(TABLE) - {"errors", "__main__"}  # files of their own
+    assert all(f">{package}/<" in drawn for package in packages), "run docs/draw_layers.py"
