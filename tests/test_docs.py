@@ -29,11 +29,11 @@ NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "
 """What the blocks of a page need that the tests do not: where it is not installed, they are not run."""
 AS_PYTHON = ("example_paper.md", "howto_structure.md", "reductions.md", "tensors.md")
 """Pages with many kernels that do little: a compiler would take most of the time. README and tutorial are compiled."""
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def session(page: Path) -> str:
-    """All ```` ```python ```` blocks of a page, each at the line where it stands; the text between is blank."""
+    """Return all ```` ```python ```` blocks of a page at their line numbers, with blank lines for the text between."""
     text = page.read_text(encoding="utf-8")
     result, end = "", 0
     for block in BLOCK.finditer(text):
@@ -58,7 +58,7 @@ def test_blocks_run(page: Path, request: pytest.FixtureRequest) -> None:
 def test_every_block_is_a_session(page: Path) -> None:
     """A block without a prompt would not be run, and nobody would notice."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        assert block[1].startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
+        assert block[1].lstrip().startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
 
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
