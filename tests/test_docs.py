@@ -7,8 +7,10 @@ import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from cost_judge.__main__ import parser as parser_of_judge
 from every import every
@@ -164,3 +166,52 @@ def test_the_picture_of_the_layers_has_all_packages() -> None:
     packages = script("draw_layers").STAGES
     assert set(packages) == set(TABLE) - {"errors", "__main__"}  # files of their own
     assert all(f">{package}/<" in drawn for package in packages), "run docs/draw_layers.py"
+
+
+def translation(name: str) -> tuple[str, ModuleType]:
+    """Return the text of the page ``from_NAME.md``, and the script that writes its table."""
+    return (ROOT / "docs" / f"from_{name}.md").read_text(encoding="utf-8"), script("translation_tables")
+
+
+@pytest.mark.parametrize("name", ["jax", "matrixcalculus", "sympy"])
+def test_the_tables_of_translations_print_the_results(name: str) -> None:
+    page, tables = translation(name)
+    assert len(tables.ROW.findall(page)) >= 8
+    assert page == tables.updated(page), "run docs/translation_tables.py"
+
+
+def test_the_inputs_for_sympy_run() -> None:
+    page, tables = translation("sympy")
+    names = tables.names_of(page)
+    for code, _ in tables.rows(page):
+        eval(code, names)
+
+
+def test_the_inputs_for_matrixcalculus_are_parsed() -> None:
+    page, tables = translation("matrixcalculus")
+    for text, value in tables.rows(page):
+        assert str(td.parse(text).derivative(wrt="X" if "X" in text else "x")) == str(value), text
+
+
+def test_the_inputs_for_jax_have_the_same_values() -> None:
+    pytest.importorskip("jax")
+    page, tables = translation("jax")
+    names = tables.names_of(page)
+    theirs: dict[str, Any] = {}
+    exec(re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0], theirs)
+    arrays = {names[name]: np.asarray(theirs[name]) for name in ("X", "A", "y", "u", "w", "v", "idx")}
+    for code, value in tables.rows(page):
+        if isinstance(value, td.CompiledFunction):
+            eval(code, theirs)
+            continue
+        used = {tensor: arrays[tensor] for tensor in value.atoms(td.TensorSymbol)}
+        assert np.allclose(td.evaluate(value, used), eval(code, theirs), rtol=1e-5), code
+
+
+def test_the_formulas_of_the_readme_are_results() -> None:
+    """README shows formulas rendered, without the LaTeX that the package writes."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = script("translation_tables").names_of(page.partition("**Sparse and structured")[0])
+    shown = re.findall(r"^\$\$\n(.*?)\n\$\$$", page, re.MULTILINE | re.DOTALL)
+    gradient, hessian = td.latex(names["gradient"], r"\nabla f"), td.latex(names["hessian"], r"\nabla^2 f")
+    assert shown == [gradient, hessian, names["text"]]
