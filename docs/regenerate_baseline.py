@@ -22,7 +22,7 @@ from baseline import Task, tasks  # noqa: E402
 from baseline_truth import Answer, Answers, answers  # noqa: E402
 
 HEAD = """\
-# Beside SymPy alone
+# Comparison with SymPy alone
 
 <!-- Written by docs/regenerate_baseline.py; do not edit. -->
 
