@@ -16,11 +16,11 @@ from sympy_tensordiff.app import demo
 from sympy_tensordiff.app.forms import FORMS, Page, certificate, certificate_text, checks, form_text, parsed_input
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 
 PROGRAM = "python -m sympy_tensordiff"
 # No longer text has as few bytes: whatever is longer than this, the parser refuses.
-_ENOUGH = 4 * LONGEST + 4
+_ENOUGH = 4 * MAX_INPUT + 4
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} demo [--quick] [--cuda] [--seed SEED]
@@ -264,7 +264,7 @@ def _standard_input() -> str:
         raise UnreadableError("standard input is closed: give the input as an argument, or --file")
     buffer = getattr(sys.stdin, "buffer", None)
     try:
-        return sys.stdin.read(LONGEST + 1) if buffer is None else _decoded(buffer, "standard input")
+        return sys.stdin.read(MAX_INPUT + 1) if buffer is None else _decoded(buffer, "standard input")
     except OSError as error:
         raise UnreadableError(f"standard input: {error.strerror or error}") from None
 

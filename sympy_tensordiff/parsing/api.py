@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.parsing.axes import LONGEST, THESIS, Sizes, declared
-from sympy_tensordiff.parsing.build import Builder
+from sympy_tensordiff.parsing.axes import MAX_INPUT, THESIS, AxisSizes, declared_orders
+from sympy_tensordiff.parsing.build import ThesisBuilder
 from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
@@ -85,9 +85,9 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
 def _parse_thesis(text: str) -> ParsedExpression:
     """What `parse` reads in the language of the thesis."""
     root = read(THESIS, text)
-    orders = declared(root)
+    orders = declared_orders(root)
     nodes = bottom_up(root.body)
-    builder = Builder(Sizes(orders, nodes))
+    builder = ThesisBuilder(AxisSizes(orders, nodes))
     result = builder.expression(nodes)
     return ParsedExpression(
         builder.tensors, result, tuple(builder.tensors[node.text] for node in root.of_kind("argument"))
@@ -108,7 +108,7 @@ def language_of(text: str) -> str:
         depth += {"(": 1, ")": -1}.get(mark[0], 0)
         if mark[0] == "=" and depth <= 0:
             return "index"
-    if len(text) > LONGEST or not code.strip() or _THESIS.search(code):
+    if len(text) > MAX_INPUT or not code.strip() or _THESIS.search(code):
         return "thesis"
     return "matrix"
 

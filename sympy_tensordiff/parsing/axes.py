@@ -18,27 +18,27 @@ from sympy_tensordiff.parsing.frontend import (
     Language,
     Tree,
     bottom_up,
-    check_declared,
-    cut,
-    is_called,
-    known,
+    check_declarations,
+    is_call_of_name,
+    names_hint,
+    short,
     token_text,
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.subscripts import Subscripts
 
-LONGEST = 200_000
+MAX_INPUT = 200_000
 """The longest input, in characters."""
-OF_MATRICES = ("det", "inv", "adj")
-RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS, *OF_MATRICES})
+MATRIX_FUNCTIONS = ("det", "inv", "adj")
+RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS, *MATRIX_FUNCTIONS})
 """No names of tensors."""
 
 
-def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
+def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
-        return f"{token_text(token)} stands where a number is expected: the order of the tensor `{cut(before[-1])}`"
+        return f"{token_text(token)} stands where a number is expected: the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
         return f"`{token}` is a word of the language, which cannot be the name of a tensor; take another name"
     if "LETTERS" in expected and before and before[-1].type == "STAR" and "LEFT" not in expected:
@@ -55,9 +55,9 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
             f"{token_text(token)} stands beside an operand without an operator; "
             "write a product with its letters, as in `2 *(,i->i) x`"
         )
-    if is_called(token, expected, before):
+    if is_call_of_name(token, expected, before):
         return (
-            f"`{cut(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; "
+            f"`{short(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}; "
             "write a product with its letters, as in `a *(i,i->i) (b + c)`"
         )
     if token.type in ("LEFT", "LETTERS"):
@@ -68,9 +68,9 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
 _BINARY = frozenset({"STAR", "SLASH", "CARET", "LETTERS"})
 THESIS = Language(
     grammar="grammar.lark",
-    called="the language",
-    longest=LONGEST,
-    deepest=maxsize,
+    display_name="the language",
+    max_length=MAX_INPUT,
+    max_depth=maxsize,
     example='"declare x 1 expression x *(i,i->) x derivative wrt x"',
     signs={
         "": "inputs consist of letters a-z and A-Z, digits, + - * / ^ ( ) and blanks",
@@ -94,53 +94,54 @@ THESIS = Language(
         ),
         (frozenset({"PLUS", "MINUS"}), "an operator (`+`, `-`, `/`, `^` or a product `*(ij,j->i)`)", _BINARY),
     ),
-    slip=slip,
+    mistake_hint=mistake_hint,
 )
 
 
-HIGHEST = 26
+MAX_ORDER = 26
 """The highest order of a tensor: there are as many letters."""
-NAMES = "nmlpqrstuv"
+SIZE_NAMES = "nmlpqrstuv"
 """What sizes are called, in this order."""
 Axes = tuple[int, ...]
 
 
-def declared(root: Tree) -> dict[str, int]:
+def declared_orders(root: Tree) -> dict[str, int]:
     """The order of each declared tensor, in the order of the declarations; every name in use is one of them."""
     declarations = root.of_kind("declaration")
-    check_declared(declarations)
-    orders = {node.text: order(node, node.tokens[1]) for node in declarations}
+    check_declarations(declarations)
+    orders = {node.text: parse_order(node, node.tokens[1]) for node in declarations}
     for node in bottom_up(root):
         if node.kind == "name" and node.text not in orders:
-            name = cut(node.text)
+            name = short(node.text)
             raise node.error(
-                f"{name} is not declared; write its order before `expression`, as in `{name} 2`, or {known(orders)}"
+                f"{name} is not declared; write its order before `expression`, as in `{name} 2`, or "
+                f"{names_hint(orders)}"
             )
         if node.kind == "argument" and node.text not in orders:
-            raise node.error(f"the derivative is by {cut(node.text)}, which is not declared; {known(orders)}")
+            raise node.error(f"the derivative is by {short(node.text)}, which is not declared; {names_hint(orders)}")
     return orders
 
 
-def order(node: Tree, token: Token, highest: int = HIGHEST) -> int:
+def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
     """The number that a token stands for."""
     if not token.isdecimal():
-        raise node.error(f"an order is a whole number, such as 2 for a matrix, not {cut(token)}", token.start_pos)
+        raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
         raise node.error(
-            f"the order {cut(token)} is too high: at most {highest} is possible here, as there are {HIGHEST} letters "
-            "for axes",
+            f"the order {short(token)} is too high: at most {highest} is possible here, as there are {MAX_ORDER} "
+            "letters for axes",
             token.start_pos,
         )
     return int(token)
 
 
-class Unified:
+class AxisClasses:
     """Axes as numbers, in classes of equal length."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
 
-    def new(self, number: int) -> Axes:
+    def new_axes(self, number: int) -> Axes:
         """Axes of their own."""
         first = len(self.parents)
         self.parents += range(first, first + number)
@@ -159,7 +160,7 @@ class Unified:
         self.parents[high] = low
 
 
-class Sizes:
+class AxisSizes:
     """The axes of all nodes of a tree, and their lengths.
 
     Attributes
@@ -173,29 +174,31 @@ class Sizes:
     """
 
     def __init__(self, declared: dict[str, int], nodes: Iterable[Tree]) -> None:
-        self.unified = Unified()
-        self.tensors = {name: self.unified.new(order) for name, order in declared.items()}
+        self.unified = AxisClasses()
+        self.tensors = {name: self.unified.new_axes(order) for name, order in declared.items()}
         self.axes: dict[Tree, Axes] = {}
         self.letters: dict[Tree, Subscripts] = {}
         self.by_letter: dict[Tree, dict[str, int]] = {}
         self.numbers: set[Tree] = set()  # what has no axes, whatever the sizes are
         for node in nodes:  # the parts of each node first
             if node.kind in ("product", "relabelled"):
-                self.letters[node] = letters_of(node)
-            if node.kind == "number" or (node.parts and self.numbers.issuperset(node.parts) and self.is_plain(node)):
+                self.letters[node] = parse_letters(node)
+            if node.kind == "number" or (
+                node.children and self.numbers.issuperset(node.children) and self.leaves_operands_scalar(node)
+            ):
                 self.numbers.add(node)
-            self.axes[node] = self.node(node)
-        self.names = named(self.unified, self.tensors)
+            self.axes[node] = self._infer_node(node)
+        self.names = size_symbols(self.unified, self.tensors)
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
         """The lengths of some axes."""
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
-    def is_plain(self, node: Tree) -> bool:
+    def leaves_operands_scalar(self, node: Tree) -> bool:
         """Whether a node gives its parts no axes."""
-        return node.text not in OF_MATRICES and not (node in self.letters and any(self.letters[node].inputs))
+        return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
-    def node(self, node: Tree) -> Axes:
+    def _infer_node(self, node: Tree) -> Axes:
         """The axes of a node from those of its parts."""
         match node.kind:
             case "number":
@@ -203,21 +206,21 @@ class Sizes:
             case "name":
                 return self.tensors[node.text]
             case "delta":
-                return 2 * self.unified.new(order(node, node.tokens[2], HIGHEST // 2))
-            case "function" if node.text in OF_MATRICES:
-                return self.matrix(node)
+                return 2 * self.unified.new_axes(parse_order(node, node.tokens[2], MAX_ORDER // 2))
+            case "function" if node.text in MATRIX_FUNCTIONS:
+                return self._infer_matrix(node)
             case "function" | "negative":
-                return self.axes[node.parts[0]]
+                return self.axes[node.children[0]]
             case "power":
-                return self.power(node)
+                return self._infer_power(node)
             case "product" | "relabelled":
-                return self.product(node)
+                return self._infer_product(node)
             case _:
-                return self.elementwise(node)
+                return self._infer_elementwise(node)
 
-    def elementwise(self, node: Tree) -> Axes:
+    def _infer_elementwise(self, node: Tree) -> Axes:
         """Sums, differences and quotients: the axes of both operands are equally long, one by one."""
-        first, second = node.parts
+        first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:
             raise node.error(
@@ -228,9 +231,9 @@ class Sizes:
             self.unified.unify(*pair)
         return left or right
 
-    def power(self, node: Tree) -> Axes:
+    def _infer_power(self, node: Tree) -> Axes:
         """The exponent is a scalar."""
-        base, exponent = node.parts
+        base, exponent = node.children
         if self.axes[exponent]:
             raise node.error(
                 f"the exponent {exponent.shown} has order {len(self.axes[exponent])}; an exponent has order 0: write "
@@ -239,11 +242,11 @@ class Sizes:
             )
         return self.axes[base]
 
-    def matrix(self, node: Tree) -> Axes:
+    def _infer_matrix(self, node: Tree) -> Axes:
         """The matrix is square; a number is one of any size."""
-        (operand,) = node.parts
+        (operand,) = node.children
         if operand in self.numbers:
-            self.axes[operand] = self.unified.new(2)
+            self.axes[operand] = self.unified.new_axes(2)
         given = self.axes[operand]
         if len(given) != 2:
             raise node.error(
@@ -253,11 +256,11 @@ class Sizes:
         self.unified.unify(*given)
         return () if node.text == "det" else given
 
-    def product(self, node: Tree) -> Axes:
+    def _infer_product(self, node: Tree) -> Axes:
         """As many letters as axes, or an operand without axes; axes under one letter are equally long."""
         found = self.letters[node]
         axes: dict[str, int] = {}
-        for operand, group in zip(node.parts, found.inputs, strict=True):
+        for operand, group in zip(node.children, found.inputs, strict=True):
             given = self.axes[operand]
             if given and len(given) != len(group):
                 count = f"{len(group)} {'letter' if len(group) == 1 else 'letters'}"
@@ -269,25 +272,27 @@ class Sizes:
                 self.unified.unify(axes.setdefault(letter, axis), axis)
         for letter in "".join(found.inputs):
             if letter not in axes:  # one that no axis has means a new one
-                (axes[letter],) = self.unified.new(1)
+                (axes[letter],) = self.unified.new_axes(1)
         self.by_letter[node] = axes
         return tuple(axes[letter] for letter in found.output)
 
 
-def named(unified: Unified, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})) -> dict[int, Any]:
+def size_symbols(
+    unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
+) -> dict[int, Any]:
     """A size for each class: those of declared tensors first, as these have the lowest numbers.
 
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
-    names = (name for name in chain(NAMES, (f"n{number}" for number in count(1))) if name not in taken)
+    names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)
     return {**known, **{axis: indices(name) for axis, name in zip(classes, names, strict=False)}}
 
 
 # -------------------------------------------------------------- letters
 
 
-def letters_of(node: Tree) -> Subscripts:
+def parse_letters(node: Tree) -> Subscripts:
     """The letters of a product, binary or unary."""
     arrow = node.text.index("->")
     groups = [""]
@@ -295,11 +300,11 @@ def letters_of(node: Tree) -> Subscripts:
         if number in (0, arrow + 1) or character.isspace():
             continue
         is_next = number == arrow or (character == "," and number < arrow)
-        complaint = _of_group(groups, character, len(node.parts)) if is_next else _of_letter(character)
+        complaint = _separator_mistake(groups, character, len(node.children)) if is_next else _letter_mistake(character)
         if number > arrow and not complaint:
-            complaint = _of_output(character, groups)
+            complaint = _output_mistake(character, groups)
         if complaint:
-            raise node.error(complaint, node.place + number)
+            raise node.error(complaint, node.position + number)
         if is_next:
             groups.append("")
         else:
@@ -307,7 +312,7 @@ def letters_of(node: Tree) -> Subscripts:
     return Subscripts(tuple(groups[:-1]), groups[-1])
 
 
-def _of_group(groups: list[str], character: str, operands: int) -> str:
+def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
     """What is wrong with a comma between the letters of two operands, or with the arrow behind those of the last."""
     if character == "-":
         return (
@@ -325,7 +330,7 @@ def _of_group(groups: list[str], character: str, operands: int) -> str:
     ) * (len(groups) == 2)
 
 
-def _of_letter(character: str) -> str:
+def _letter_mistake(character: str) -> str:
     """What is wrong with a letter."""
     if "a" <= character <= "z":
         return ""
@@ -336,7 +341,7 @@ def _of_letter(character: str) -> str:
     return f"{character!r} is no letter of a product, which reads as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
 
 
-def _of_output(letter: str, groups: list[str]) -> str:
+def _output_mistake(letter: str, groups: list[str]) -> str:
     """What is wrong with a letter of the result."""
     *inputs, output = groups
     if letter in output:

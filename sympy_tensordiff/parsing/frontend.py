@@ -18,11 +18,11 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from sympy_tensordiff.errors import ParseError
 
-SHOWN = 40
+MAX_SHOWN = 40
 """Subexpressions longer than these characters are shortened in messages."""
 NAMING = frozenset({"NAME", "NUMBER", "LETTERS"})
 """The terminals that a node is named by, where it has one of them; its first token names all others."""
-Slip: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
+MistakeHint: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
 
 
 @dataclass(eq=False, slots=True)
@@ -38,11 +38,11 @@ class Tree:
         operator, as they stand in the input.
     tokens : tuple of Token
         The tokens between the parts, such as operators.
-    parts : tuple of Tree
+    children : tuple of Tree
         The operands, from left to right.
     start, end : int
         Where the node stands in the input, parentheses around it included.
-    place : int
+    position : int
         Where the text stands: what an error about the node points at.
     depth : int
         How many levels are inside, this one included.
@@ -55,10 +55,10 @@ class Tree:
     kind: str
     text: str
     tokens: tuple[Token, ...]
-    parts: tuple[Tree, ...]
+    children: tuple[Tree, ...]
     start: int
     end: int
-    place: int
+    position: int
     depth: int
     is_enclosed: bool = False
     source: str = ""
@@ -66,20 +66,20 @@ class Tree:
     @property
     def shown(self) -> str:
         """The text of a subexpression on one line, shortened."""
-        return cut(" ".join(self.source[self.start : self.end][: 4 * SHOWN].split()))
+        return short(" ".join(self.source[self.start : self.end][: 4 * MAX_SHOWN].split()))
 
-    def error(self, message: str, place: int | None = None) -> ParseError:
+    def error(self, message: str, position: int | None = None) -> ParseError:
         """The error about this node, or about another place."""
-        return ParseError(message, self.source, self.place if place is None else place)
+        return ParseError(message, self.source, self.position if position is None else position)
 
     @property
     def body(self) -> Tree:
         """What stands between the declarations and what is differentiated by."""
-        return next(part for part in self.parts[::-1] if part.kind not in ("declaration", "heading", "argument"))
+        return next(part for part in self.children[::-1] if part.kind not in ("declaration", "heading", "argument"))
 
     def of_kind(self, kind: str) -> list[Tree]:
         """The parts of a kind."""
-        return [part for part in self.parts if part.kind == kind]
+        return [part for part in self.children if part.kind == kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,9 @@ class Language:
     ----------
     grammar : str
         The file of the grammar.
-    called : str
+    display_name : str
         What messages call the language.
-    longest, deepest : int
+    max_length, max_depth : int
         The most characters of an input, and the most levels inside of each other.
     example : str
         A whole input.
@@ -100,19 +100,19 @@ class Language:
         What to write in place of a character that the language does not have; under "" for all others.
     groups : tuple
         Terminals that one word names where all are expected, the word, and the other terminals that it names.
-    slip : callable
-        What is said about a frequent slip: of the token found, the terminals expected, and the tokens before; "" where
-        it is none.
+    mistake_hint : callable
+        Return a hint about a frequent mistake, or "": takes the unexpected token, the expected terminals and the
+        preceding tokens.
     """
 
     grammar: str
-    called: str
-    longest: int
-    deepest: int
+    display_name: str
+    max_length: int
+    max_depth: int
     example: str
     signs: Mapping[str, str]
     groups: tuple[tuple[frozenset[str], str, frozenset[str]], ...]
-    slip: Slip
+    mistake_hint: MistakeHint
 
 
 def read(language: Language, source: str) -> Tree:
@@ -123,25 +123,27 @@ def read(language: Language, source: str) -> Tree:
     ParseError
         If the text is too long or too deep, or no input of the language.
     """
-    if len(source) > language.longest:
+    if len(source) > language.max_length:
         raise ParseError(
-            f"the input has {len(source):,} characters, and at most {language.longest:,} are read; split the "
+            f"the input has {len(source):,} characters, and at most {language.max_length:,} are read; split the "
             "expression, or build it with the classes of the package",
-            source[: language.longest],
+            source[: language.max_length],
         )
     try:
         root: Tree = _parser(language.grammar).parse(source)  # type: ignore[assignment]
     except UnexpectedCharacters as error:
         place = error.pos_in_stream or 0
         hint = language.signs.get(source[place], language.signs[""])
-        raise ParseError(f"{source[place]!r} does not belong to {language.called}; {hint}", source, place) from None
+        raise ParseError(
+            f"{source[place]!r} does not belong to {language.display_name}; {hint}", source, place
+        ) from None
     except UnexpectedToken as error:
-        raise _unexpected(language, error, source) from None
+        raise _unexpected_token(language, error, source) from None
     for node in bottom_up(root):
         node.source = source
-        if node.depth > language.deepest:
+        if node.depth > language.max_depth:
             raise node.error(
-                f"the expression has more than {language.deepest} levels inside of each other; build it with the "
+                f"the expression has more than {language.max_depth} levels inside of each other; build it with the "
                 "classes of the package"
             )
     return root
@@ -150,10 +152,10 @@ def read(language: Language, source: str) -> Tree:
 @cache
 def _parser(grammar: str) -> lark.Lark:
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
-    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_Grower())
+    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_TreeBuilder())
 
 
-class _Grower(lark.Transformer[Token, Tree]):
+class _TreeBuilder(lark.Transformer[Token, Tree]):
     """What the parser makes of each rule."""
 
     def __default__(self, data: Any, children: list[Any], meta: Any) -> Any:
@@ -164,7 +166,7 @@ class _Grower(lark.Transformer[Token, Tree]):
         parts = tuple(child for child in children if isinstance(child, Tree))
         named = next((token for token in tokens if token.type in NAMING), next(iter(tokens), None))
         is_entry = isinstance(children[0], Tree) and (named is None or named.type == "LEFT_BRACKET")
-        place = children[0].place if named is None or is_entry else _start(named)  # points at what is read
+        place = children[0].position if named is None or is_entry else _start(named)  # points at what is read
         depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration", "heading"))
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
@@ -194,40 +196,40 @@ def bottom_up(root: Tree) -> list[Tree]:
     while stack:
         node = stack.pop()
         found.append(node)
-        stack += node.parts
+        stack += node.children
     return found[::-1]
 
 
-def cut(text: str) -> str:
+def short(text: str) -> str:
     """A text, shortened in the middle."""
-    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}…{text[-SHOWN // 3 :]}"
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]}…{text[-MAX_SHOWN // 3 :]}"
 
 
 # ---------------------------------------------------------------------------- names
 
 
-def check_declared(names: Iterable[Tree]) -> None:
+def check_declarations(names: Iterable[Tree]) -> None:
     """Raise where a name is declared twice, or a word of Python."""
     found: set[str] = set()
     for node in names:
         if node.text in found:
-            raise node.error(f"{cut(node.text)} is declared twice; leave one of the two away")
+            raise node.error(f"{short(node.text)} is declared twice; leave one of the two away")
         found.add(node.text)
-        check_word(node)
+        check_not_keyword(node)
 
 
-def check_word(node: Tree) -> None:
+def check_not_keyword(node: Tree) -> None:
     """Raise for a name that is a word of Python."""
     name = node.text
     if keyword.iskeyword(name):
         raise node.error(f"{name} is a word of Python, in which kernels are written; take another name, e.g. {name}1")
 
 
-def known(names: Collection[str]) -> str:
+def names_hint(names: Collection[str]) -> str:
     """What to do about a name that is not declared."""
     if not names:
         return "declare a tensor first: there is none"
-    return f"take a declared name: {', '.join(map(cut, [*names][:10]))}{', …' if len(names) > 10 else ''}"
+    return f"take a declared name: {', '.join(map(short, [*names][:10]))}{', …' if len(names) > 10 else ''}"
 
 
 # ---------------------------------------------------------------------------- complaints
@@ -252,7 +254,7 @@ TERMINALS = {
 }
 
 
-def _unexpected(language: Language, error: UnexpectedToken, source: str) -> ParseError:
+def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
     """The error about a token where the grammar expects another."""
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
@@ -262,10 +264,10 @@ def _unexpected(language: Language, error: UnexpectedToken, source: str) -> Pars
     opened = [value for value in before if value.type == "LEFT"]
     expected.discard("DERIVATIVE" if opened else "RIGHT")
     place = len(source.rstrip()) if token.type == "$END" else token.start_pos or 0
-    if is_called(token, expected, before):
+    if is_call_of_name(token, expected, before):
         place = before[-1].start_pos or 0
-    message = language.slip(token, expected, before) or (
-        f"{token_text(token)} is not expected here, but {_words(language, expected)}"
+    message = language.mistake_hint(token, expected, before) or (
+        f"{token_text(token)} is not expected here, but {_describe_expected(language, expected)}"
     )
     if opened and "RIGHT" in expected:
         line, column = opened[-1].line, opened[-1].column
@@ -273,17 +275,17 @@ def _unexpected(language: Language, error: UnexpectedToken, source: str) -> Pars
     return ParseError(message, source, place)
 
 
-def is_called(token: Token, expected: Collection[str], before: list[Token]) -> bool:
+def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
     """Whether a parenthesis stands behind a name, as if that were a function."""
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def token_text(token: Token) -> str:
     """A token in a message."""
-    return "the end of the input" if token.type == "$END" else f"`{cut(token)}`"
+    return "the end of the input" if token.type == "$END" else f"`{short(token)}`"
 
 
-def _words(language: Language, expected: set[str]) -> str:
+def _describe_expected(language: Language, expected: set[str]) -> str:
     """The expected terminals in words."""
     words = []
     for group, word, covered in language.groups:

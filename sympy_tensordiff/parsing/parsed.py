@@ -41,9 +41,9 @@ class ParsedExpression:
     @property
     def argument(self) -> TensorSymbol:
         """The first argument."""
-        return self._named(None)[0]
+        return self._select_arguments(None)[0]
 
-    def _named(self, wrt: Any) -> tuple[TensorSymbol, ...]:
+    def _select_arguments(self, wrt: Any) -> tuple[TensorSymbol, ...]:
         """The arguments: those that are given by name, those of the text, or the only tensor."""
         if wrt is not None:
             names = [str(getattr(name, "name", name)) for name in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
@@ -61,7 +61,7 @@ class ParsedExpression:
 
     def with_respect_to(self, wrt: Any) -> ParsedExpression:
         """The same input with other arguments: names, or tensors."""
-        return ParsedExpression(self.tensors, self.expression, self._named(wrt), self.assumed)
+        return ParsedExpression(self.tensors, self.expression, self._select_arguments(wrt), self.assumed)
 
     def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:
         """The derivative by all arguments in turn.
@@ -95,7 +95,7 @@ class ParsedExpression:
         A + A.T
         """
         result = self.expression
-        for argument in self._named(wrt):
+        for argument in self._select_arguments(wrt):
             result = hooks.jacobian(result, argument, simplify)
         return result
 

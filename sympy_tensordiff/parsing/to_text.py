@@ -13,8 +13,8 @@ from sympy_tensordiff.parsing.api import parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.text_terms import piece_text
-from sympy_tensordiff.parsing.text_writer import Writer
+from sympy_tensordiff.parsing.text_terms import joined_text
+from sympy_tensordiff.parsing.text_writer import ThesisWriter
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -82,21 +82,21 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     if language != "thesis":
         raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
-        writer = Writer(expr)
-        text = piece_text(writer.text())
+        writer = ThesisWriter(expr)
+        text = joined_text(writer.write())
         if writer.extents:
             tensors = writer.names or {"x": S.One}
-            _refuse_summed(writer, tensors, _read_back(_whole(text, tensors, [*tensors][:1])))
+            _check_summed_extents(writer, tensors, _read_back(_input_text(text, tensors, [*tensors][:1])))
         return text
-    writer = Writer(expr.expression, expr.tensors.values())
-    text = _whole(piece_text(writer.text()), expr.tensors, [argument.name for argument in expr.arguments])
+    writer = ThesisWriter(expr.expression, expr.tensors.values())
+    text = _input_text(joined_text(writer.write()), expr.tensors, [argument.name for argument in expr.arguments])
     again = _read_back(text)
-    _refuse_summed(writer, expr.tensors, again)
-    _refuse_other_sizes(expr, again)
+    _check_summed_extents(writer, expr.tensors, again)
+    _check_equal_sizes(expr, again)
     return text
 
 
-def _whole(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
+def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
     """A whole input."""
     declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
     return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
@@ -109,11 +109,11 @@ def _read_back(whole: str) -> ParsedExpression:
         raise UnsupportedError(f"to_text: td.parse would not read the text: {error.message}") from None
 
 
-def _refuse_summed(writer: Writer, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
+def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
     """Raise where a text reads back a sum over an axis of any extent that was over one of a given extent."""
-    own = _hidden(writer.expr, tensors)
+    own = _sizes_without_axis(writer.expr, tensors)
     is_given = any(not extent.is_Symbol and extent.free_symbols & own for extent in writer.extents)
-    if is_given or len(_hidden(again.expression, again.tensors)) > len(own):
+    if is_given or len(_sizes_without_axis(again.expression, again.tensors)) > len(own):
         raise UnsupportedError(
             f"to_text: the extent {' or '.join(map(str, writer.extents))} of a repeated number or delta is summed "
             "over, and no tensor has an axis there, so that the text cannot say it; write the sum as a number, or as a "
@@ -121,14 +121,14 @@ def _refuse_summed(writer: Writer, tensors: Mapping[str, Any], again: ParsedExpr
         )
 
 
-def _hidden(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
+def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
     """The sizes in an expression that neither a tensor nor the expression has an axis of."""
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
-def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
+def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
     """Raise where a text reads back axes as equally long that were not, or the other way round.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, and with the term goes what it says of the sizes.
@@ -150,7 +150,7 @@ def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> No
 
 def to_index_text(expr: Any) -> str:
     """An expression in index notation, a parsed one as a definition with its declarations and arguments."""
-    expression, declared, arguments = parts_of(expr)
+    expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
     refuse_unprintable(expression, "index notation")
     text = str(expression)
@@ -165,7 +165,7 @@ def to_index_text(expr: Any) -> str:
     return whole
 
 
-def parts_of(expr: Any) -> tuple[Any, str, str]:
+def text_parts(expr: Any) -> tuple[Any, str, str]:
     """The expression, the declarations of its tensors, and its arguments as they end a text.
 
     Without arguments it is an expression alone, of which no declarations are written.
@@ -174,13 +174,13 @@ def parts_of(expr: Any) -> tuple[Any, str, str]:
         arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
         return expr.expression, ", ".join(map(_declaration, expr.tensors.values())), arguments
     expression = as_expr(expr, "the argument of to_text")
-    return expression, ", ".join(map(_declaration, _tensors(expression).values())), ""
+    return expression, ", ".join(map(_declaration, _named_symbols(expression).values())), ""
 
 
 def to_matrix_text(expr: Any) -> str:
     """An expression as a formula, a parsed one with its declarations and arguments."""
     is_parsed = isinstance(expr, ParsedExpression)
-    expression, declared, arguments = parts_of(expr)
+    expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)
     refuse_unprintable(expression, "a matrix formula")
     text = str(expression)
@@ -202,7 +202,7 @@ def to_matrix_text(expr: Any) -> str:
     )
 
 
-def _tensors(expression: Any) -> dict[str, Any]:
+def _named_symbols(expression: Any) -> dict[str, Any]:
     """The tensors and the real symbols of an expression, by their names."""
     symbols = sorted(expression.free_symbols, key=str)
     sizes = {s for t in symbols if isinstance(t, TensorSymbol) for extent in t.shape for s in extent.free_symbols}

@@ -15,7 +15,7 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line, forms
 from sympy_tensordiff.app.command_line import PROGRAM
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 
 QUADRATIC = "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
@@ -238,8 +238,8 @@ BYTES = {
     "is not UTF-8: line 2 holds the byte 0xe4": b"declare x 1\n# \xe4",
     "is UTF-16": "declare".encode("utf-16"),
     "line 1, column 9: ": b"declare \0",
-    "line 1, column 1: the input has 200,001 characters": b"\xc3\xa4" * (LONGEST + 1),
-    "line 1, column 1: the input has ": b"\xf0\x9f\x92\xa5" * LONGEST * 2,
+    "line 1, column 1: the input has 200,001 characters": b"\xc3\xa4" * (MAX_INPUT + 1),
+    "line 1, column 1: the input has ": b"\xf0\x9f\x92\xa5" * MAX_INPUT * 2,
 }
 
 

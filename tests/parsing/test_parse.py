@@ -9,7 +9,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
-from sympy_tensordiff.parsing.axes import OF_MATRICES
+from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 
 pytestmark = pytest.mark.quick
@@ -130,8 +130,8 @@ def test_results_compare_copy_and_pickle():
 
 
 def test_functions_are_those_of_the_grammar():
-    for name in (*FUNCTIONS, *OF_MATRICES):
-        A = td.TensorSymbol("A", (n, n) if name in OF_MATRICES else (n, m))
+    for name in (*FUNCTIONS, *MATRIX_FUNCTIONS):
+        A = td.TensorSymbol("A", (n, n) if name in MATRIX_FUNCTIONS else (n, m))
         assert expression(f"{name}(A)", "A 2 a 0") == getattr(td, name)(A)
 
 

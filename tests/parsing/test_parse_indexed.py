@@ -11,7 +11,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
-from sympy_tensordiff.parsing.indexed.api import DEEPEST, LONGEST
+from sympy_tensordiff.parsing.indexed.api import MAX_DEPTH, MAX_INPUT
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid
 
 i, j, k, m, n, p = td.indices("i j k m n p")
@@ -137,8 +137,8 @@ REFUSED = {
     "declare x[n] s = exp(9**9*log(7)) derivative wrt x": "more than 1,000 digits",
     "declare x[n] s = 1e999 derivative wrt x": "the number 1e999 is too large for a double, whose range",
     f"declare x[n] s = {'9' * 2000} derivative wrt x": "the number has 2,000 characters, and at most 1,000 are read",
-    f"declare x[n] s = {'(' * 5}{'sin(' * DEEPEST}1{')' * DEEPEST}{')' * 5} derivative wrt x": "levels inside of each",
-    f"declare x[n] s = {'1+' * LONGEST}1 derivative wrt x": "at most 20,000 are read",
+    f"declare x[n] s = {'(' * 5}{'sin(' * MAX_DEPTH}1{')' * MAX_DEPTH}{')' * 5} derivative wrt x": "levels inside",
+    f"declare x[n] s = {'1+' * MAX_INPUT}1 derivative wrt x": "at most 20,000 are read",
     "declare x[0] s = x[0] derivative wrt x": "0",
     "declare x[n] s = x[-1] derivative wrt x": "-1",
 }

@@ -13,7 +13,7 @@ from inputs import Inputs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")
@@ -248,7 +248,7 @@ def test_the_text_of_what_is_shared_too_often_is_refused_at_once():
     expr = x
     for _ in range(200):
         expr = expr * expr + 1
-    with pytest.raises(UnsupportedError, match=f"longer than {LONGEST:,} characters, the most that td.parse reads"):
+    with pytest.raises(UnsupportedError, match=f"longer than {MAX_INPUT:,} characters, the most that td.parse reads"):
         td.to_text(expr)
 
 

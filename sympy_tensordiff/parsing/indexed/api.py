@@ -8,18 +8,18 @@ from lark import Token
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.parsing.frontend import TERMINALS, Language, read, token_text
-from sympy_tensordiff.parsing.indexed.build import Builder
+from sympy_tensordiff.parsing.indexed.build import IndexedBuilder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.calls import explained
 
-LONGEST = 20_000
+MAX_INPUT = 20_000
 """The longest input, in characters."""
-DEEPEST = 60
+MAX_DEPTH = 60
 """So many levels of parentheses, calls and indices may stand inside of each other."""
 EXAMPLE = '"declare A[m, n], x[n]  f[i] = sum(A[i, j]*x[j], j)  derivative wrt x"'
 
 
-def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
+def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         hint = "write a product with `*`, and `derivative wrt` behind the one definition"
@@ -33,9 +33,9 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
 
 INDEXED = Language(
     grammar="indexed/grammar.lark",
-    called="index notation",
-    longest=LONGEST,
-    deepest=DEEPEST,
+    display_name="index notation",
+    max_length=MAX_INPUT,
+    max_depth=MAX_DEPTH,
     example=EXAMPLE,
     signs={
         "": "names and operators consist of the letters and signs of ASCII",
@@ -57,7 +57,7 @@ INDEXED = Language(
             frozenset(TERMINALS),
         ),
     ),
-    slip=slip,
+    mistake_hint=mistake_hint,
 )
 
 
@@ -86,7 +86,7 @@ def parse_indexed(text: str) -> ParsedExpression:
 
     Notes
     -----
-    Names in shapes are sizes, names without brackets tensors of order 0; ``int idx[k]`` declares a
+    DeclaredNames in shapes are sizes, names without brackets tensors of order 0; ``int idx[k]`` declares a
     tensor of integers, which may stand in indices, and ``int p`` an integer. A range is
     ``(k, first, last)``, both included and the first of several innermost, or ``k`` alone where it
     stands by itself at an axis, which it then runs along. The axes of the result run along the axes
@@ -114,7 +114,7 @@ def parse_indexed(text: str) -> ParsedExpression:
     if not isinstance(text, str):
         raise ArgumentTypeError(f"the input of parse_indexed is a text, not {type(text).__name__}")
     root = read(INDEXED, text)
-    builder = Builder(root)
+    builder = IndexedBuilder(root)
     arguments = tuple(builder.names.argument(node) for node in root.of_kind("argument"))
     expression = builder.definition(root.body)
     return ParsedExpression(builder.names.tensors, expression, arguments)
