@@ -1,7 +1,8 @@
-"""The axes of every subexpression, those of one length unified, a size for each length, and the letters of products.
+"""Inference of axes in the language of the thesis: axes of equal length, a size symbol per length, letters of
+products.
 
-Orders go from the declared tensors upwards (thesis, 3.2.3 and 3.2.4); numbers and tensors of order 0 fit beside
-every order.
+Orders are propagated from the declared tensors to the whole expression (thesis, 3.2.3 and 3.2.4). Numbers and tensors
+of order 0 fit any order.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.subscripts import Subscripts
 
 MAX_INPUT = 200_000
-"""The longest input, in characters."""
+"""The greatest number of characters of an input."""
 MATRIX_FUNCTIONS = ("det", "inv", "adj")
 RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS, *MATRIX_FUNCTIONS})
-"""No names of tensors."""
+"""Words that cannot be names of tensors."""
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """What is said about frequent slips; nothing where it is none of them."""
+    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
-        return f"{token_text(token)} stands where a number is expected: the order of the tensor `{short(before[-1])}`"
+        return f"{token_text(token)} is not a number; expected is the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
         return f"`{token}` is a word of the language, which cannot be the name of a tensor; take another name"
     if "LETTERS" in expected and before and before[-1].type == "STAR" and "LEFT" not in expected:
@@ -47,12 +48,12 @@ def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -
             f"products, `A *(ij,j->i) x` or, for scalars, `a *(,->) b`; not {token_text(token)}"
         )
     if "PLUS" not in expected:
-        return "an exponent that is no number or name stands in parentheses, as in `x^(-1)`" * (
+        return "an exponent that is not a number or name needs parentheses, as in `x^(-1)`" * (
             token.type == "MINUS" and bool(before) and before[-1].type == "CARET"
         )
     if token.type in ("NAME", "NUMBER", "FUNCTION", "DELTA"):
         return (
-            f"{token_text(token)} stands beside an operand without an operator; "
+            f"{token_text(token)} follows an operand without an operator; "
             "write a product with its letters, as in `2 *(,i->i) x`"
         )
     if is_call_of_name(token, expected, before):
@@ -75,9 +76,9 @@ THESIS = Language(
     signs={
         "": "inputs consist of letters a-z and A-Z, digits, + - * / ^ ( ) and blanks",
         ",": "a comma separates the letters of a product, as in `a *(i,i->) b`",
-        ">": "the arrow stands between the letters of a product, as in `a *(i,i->) b`",
+        ">": "an arrow separates the letters of a product from those of the result, as in `a *(i,i->) b`",
         "_": "names are letters and digits, beginning with a letter",
-        ".": "a number has a digit before or behind the point",
+        ".": "a number has a digit before or after the point",
         "@": "write the product with its letters, as in `A *(ij,jk->ik) B`",
         "'": "write the transpose as `(ij->ji)A`",
         "=": "an input states an expression, and no equation (`parse_indexed` reads f[i] = …)",
@@ -99,14 +100,17 @@ THESIS = Language(
 
 
 MAX_ORDER = 26
-"""The highest order of a tensor: there are as many letters."""
+"""The highest order of a tensor: the number of letters."""
 SIZE_NAMES = "nmlpqrstuv"
-"""What sizes are called, in this order."""
+"""The names of size symbols, in this order."""
 Axes = tuple[int, ...]
 
 
 def declared_orders(root: Tree) -> dict[str, int]:
-    """The order of each declared tensor, in the order of the declarations; every name in use is one of them."""
+    """Return the order of each declared tensor, in the order of the declarations.
+
+    Raise `ParseError` if a name is used but not declared.
+    """
     declarations = root.of_kind("declaration")
     check_declarations(declarations)
     orders = {node.text: parse_order(node, node.tokens[1]) for node in declarations}
@@ -123,7 +127,7 @@ def declared_orders(root: Tree) -> dict[str, int]:
 
 
 def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
-    """The number that a token stands for."""
+    """Return ``token`` as an order from 0 to ``highest``; raise `ParseError` at ``node`` otherwise."""
     if not token.isdecimal():
         raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
@@ -136,32 +140,32 @@ def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
 
 
 class AxisClasses:
-    """Axes as numbers, in classes of equal length."""
+    """Equivalence classes of axes of equal length (union-find); an axis is an integer."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
 
     def new_axes(self, number: int) -> Axes:
-        """Axes of their own."""
+        """Return ``number`` new axes, each in its own class."""
         first = len(self.parents)
         self.parents += range(first, first + number)
         return tuple(range(first, first + number))
 
     def root(self, axis: int) -> int:
-        """The number of the class of an axis."""
+        """Return the representative of the class of ``axis``."""
         while self.parents[axis] != axis:
             self.parents[axis] = self.parents[self.parents[axis]]
             axis = self.parents[axis]
         return axis
 
     def unify(self, first: int, second: int) -> None:
-        """Make two axes equally long; the older class gives its number."""
+        """Merge the classes of two axes; the lower representative stays."""
         low, high = sorted((self.root(first), self.root(second)))
         self.parents[high] = low
 
 
 class AxisSizes:
-    """The axes of all nodes of a tree, and their lengths.
+    """Axes of all nodes of a tree, and their sizes.
 
     Attributes
     ----------
@@ -191,15 +195,17 @@ class AxisSizes:
         self.names = size_symbols(self.unified, self.tensors)
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
-        """The lengths of some axes."""
+        """Return the size symbols of ``axes``."""
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Whether a node gives its parts no axes."""
+        """Return whether ``node`` does not require its operands to have axes, as a matrix function or a product with
+        letters does.
+        """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
     def _infer_node(self, node: Tree) -> Axes:
-        """The axes of a node from those of its parts."""
+        """Return the axes of ``node``, given those of its operands; raise `ParseError` if they do not fit."""
         match node.kind:
             case "number":
                 return ()
@@ -219,7 +225,7 @@ class AxisSizes:
                 return self._infer_elementwise(node)
 
     def _infer_elementwise(self, node: Tree) -> Axes:
-        """Sums, differences and quotients: the axes of both operands are equally long, one by one."""
+        """Return the axes of a sum, difference or quotient; the axes of both operands are unified in order."""
         first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:
@@ -232,7 +238,7 @@ class AxisSizes:
         return left or right
 
     def _infer_power(self, node: Tree) -> Axes:
-        """The exponent is a scalar."""
+        """Return the axes of the base; raise `ParseError` if the exponent has axes."""
         base, exponent = node.children
         if self.axes[exponent]:
             raise node.error(
@@ -243,7 +249,9 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """The matrix is square; a number is one of any size."""
+        """Return the axes of ``det``, ``inv`` or ``adj``; the operand must be a square matrix, or a number, which
+        fills one.
+        """
         (operand,) = node.children
         if operand in self.numbers:
             self.axes[operand] = self.unified.new_axes(2)
@@ -257,7 +265,11 @@ class AxisSizes:
         return () if node.text == "det" else given
 
     def _infer_product(self, node: Tree) -> Axes:
-        """As many letters as axes, or an operand without axes; axes under one letter are equally long."""
+        """Return the axes of a product with letters; axes with the same letter are unified.
+
+        An operand without axes may have any letters. Raise `ParseError` if the number of letters is not that of the
+        axes.
+        """
         found = self.letters[node]
         axes: dict[str, int] = {}
         for operand, group in zip(node.children, found.inputs, strict=True):
@@ -280,7 +292,7 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """A size for each class: those of declared tensors first, as these have the lowest numbers.
+    """Return a size symbol for each class of axes, by representative; classes of declared tensors come first.
 
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
@@ -293,7 +305,7 @@ def size_symbols(
 
 
 def parse_letters(node: Tree) -> Subscripts:
-    """The letters of a product, binary or unary."""
+    """Return the subscripts of the binary or unary product ``node``; raise `ParseError` if they are invalid."""
     arrow = node.text.index("->")
     groups = [""]
     for number, character in enumerate(node.text[:-1]):
@@ -313,10 +325,10 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """What is wrong with a comma between the letters of two operands, or with the arrow behind those of the last."""
+    """Return what is wrong with the comma or arrow ``character`` after the last of ``groups``, or ""."""
     if character == "-":
         return (
-            "the product has two operands, so a comma stands between their letters, as in `(ij,j->i)`; an operand "
+            "the product has two operands, so a comma separates their letters, as in `(ij,j->i)`; an operand "
             "without axes has no letters, as in `(,i->i)`"
         ) * (len(groups) < operands)
     if operands == 1:
@@ -325,24 +337,24 @@ def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
             "`A *(ij,j->i) x`"
         )
     return (
-        "the product has two operands, so one comma stands between their letters; write a product of three as "
+        "the product has two operands, so one comma separates their letters; write a product of three as "
         "`a *(i,i->i) b *(i,i->i) c`"
     ) * (len(groups) == 2)
 
 
 def _letter_mistake(character: str) -> str:
-    """What is wrong with a letter."""
+    """Return what is wrong with ``character`` as a letter of a product, or ""."""
     if "a" <= character <= "z":
         return ""
     if "A" <= character <= "Z":
         return f"the letters of a product are lower case: write {character.lower()} for {character}"
     if character == ",":
-        return "behind the arrow stand the letters of one result, without a comma"
-    return f"{character!r} is no letter of a product, which reads as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
+        return "after the arrow are the letters of one result, without a comma"
+    return f"{character!r} is not a letter of a product, as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """What is wrong with a letter of the result."""
+    """Return what is wrong with ``letter`` of the result, given the groups of letters so far, or ""."""
     *inputs, output = groups
     if letter in output:
         return (

@@ -1,6 +1,6 @@
-"""The expression of a tree, bottom-up.
+"""Expressions from trees of the language of the thesis, bottom-up.
 
-Chains of sums, and of element-wise products and quotients, become one node each.
+A chain of sums, or of element-wise products and quotients, becomes one node.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 Chain = list[tuple[bool, Any]]
-"""The operands of a chain, each with whether it is subtracted or divided by."""
+"""The operands of a chain, each with a flag: subtracted, or divided by."""
 
 
 class ThesisBuilder:
-    """One pass over a tree, the parts of each node first."""
+    """Builder of the expression of a tree, operands before their node."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         self.sizes = sizes
@@ -36,7 +36,7 @@ class ThesisBuilder:
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """The expression of the last node."""
+        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
         for node in nodes:
             if node.kind == "sum":
                 self.extend_chain(node, ("sum",), node.text == "-")
@@ -49,7 +49,10 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """The chain of a node: that of its left operand, where no parentheses stand around it, and one more.
+        """Append the right operand of ``node`` to the chain of its left operand, or start a new chain.
+
+        A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
+        become one number.
 
         Rational numbers at the beginning of a chain are a chain of their own, so that they become one number.
         """
@@ -64,7 +67,7 @@ class ThesisBuilder:
         self.chains[node] = chain
 
     def take_value(self, node: Tree) -> Any:
-        """The expression of a node that has been visited; a chain ends here."""
+        """Return, and forget, the expression of the visited ``node``; a chain is closed."""
         chain = self.chains.pop(node, None)
         if chain is None:
             return self.values.pop(node)
@@ -72,31 +75,31 @@ class ThesisBuilder:
         return self.checked(node, function, node, chain)
 
     def sum_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """The sum of the operands of a chain."""
+        """Return the sum of the operands of ``chain``, with the marked ones negated."""
         return self.operations.add(
             [self.operations.negated(value) if is_inverse else value for is_inverse, value in chain]
         )
 
     def product_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """The product of the operands of a chain, those divided by to the power -1."""
+        """Return the element-wise product of the operands of ``chain``, with the marked ones inverted."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
             self.checked(node, self.operations.multiply, [split_coefficient(factor)[0] for factor in factors])
         return self.operations.multiply(factors)
 
     def inverse(self, node: Tree, value: Any) -> Any:
-        """``1/value``, entry by entry."""
+        """Return ``1/value``, entry by entry."""
         return self.checked_power(node, value, S.NegativeOne)
 
     def checked_power(self, node: Tree, base: Any, exponent: Any) -> Any:
-        """``base**exponent``, entry by entry; the numbers of a filled tensor are checked as scalars are."""
+        """Return ``base**exponent``, entry by entry, after checking the numbers in a scalar or filled tensor."""
         entry = self.checked(node, self.operations.power, _representative_scalar(base), exponent)
         return self.operations.power(base, exponent) if shape_of(base) else entry
 
     # -------------------------------------------------------------- nodes
 
     def build_node(self, node: Tree) -> Any:
-        """The expression of a node that is no chain."""
+        """Return the expression of a ``node`` that is not a chain."""
         match node.kind:
             case "number":
                 return read_number(node)
@@ -115,7 +118,7 @@ class ThesisBuilder:
                 return self.build_product(node)
 
     def build_function(self, node: Tree) -> Any:
-        """A function of a tensor or a scalar."""
+        """Return a function of the operand of ``node``, entry by entry or of a whole matrix."""
         (operand,) = node.children
         value = self.take_value(operand)
         if node.text not in MATRIX_FUNCTIONS:
@@ -126,14 +129,14 @@ class ThesisBuilder:
         return getattr(functions, node.text)(value)
 
     def build_power(self, node: Tree) -> Any:
-        """A tensor or a scalar to the power of a scalar."""
+        """Return the power ``node``, whose exponent is a scalar."""
         base, exponent = (self.take_value(part) for part in node.children)
         return self.checked_power(node, base, exponent)
 
     # -------------------------------------------------------------- products
 
     def is_entrywise(self, node: Tree) -> bool:
-        """Whether a product is one of tensors of one shape entry by entry, or of a scalar and a tensor."""
+        """Return whether a product is element-wise: tensors with equal letters, or a scalar and a tensor."""
         found = self.letters[node]
         output = found.output
         tensors = [group for part, group in zip(node.children, found.inputs, strict=True) if self.sizes.axes[part]]
@@ -142,7 +145,7 @@ class ThesisBuilder:
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
     def build_product(self, node: Tree) -> Any:
-        """An einsum product with the letters of the input."""
+        """Return the einsum product ``node``; scalars with letters that no tensor has become filled tensors."""
         found = self.letters[node]
         values = [self.take_value(part) for part in node.children]
         groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
@@ -159,7 +162,9 @@ class ThesisBuilder:
         return self.build_einsum(groups, found.output, values)
 
     def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """The product; a scalar, and a tensor that is its own product, as they are."""
+        """Return the einsum product; a product of scalars, or of one filled tensor with unchanged letters, is
+        simplified.
+        """
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]
         if not any(groups):
@@ -167,14 +172,16 @@ class ThesisBuilder:
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
     def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of a function; where it is a scalar, all numbers in it are real and none is too long."""
+        """Return ``function(*arguments)``; raise `ParseError` at ``node`` if a number in a scalar result is not finite
+        and real.
+        """
         with errors_at(node):
             value = function(*arguments)
             return value if shape_of(value) else self.operations.numbers.check_real(value)
 
 
 def _representative_scalar(value: Any) -> Any:
-    """A scalar as it is, the number that a tensor is filled with, and 1 in place of the entries of other tensors."""
+    """Return a scalar itself, the value of a filled tensor, and 1 for any other tensor."""
     if isinstance(value, FilledTensor):
         return value.value
     return S.One if shape_of(value) else value

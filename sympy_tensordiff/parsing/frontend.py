@@ -1,6 +1,6 @@
-"""The front end of both text languages: text into a tree by lark's LALR parser, limits, names, and complaints in words.
+"""Front end of all text languages: text to tree by lark's LALR parser, limits, names, and error messages.
 
-The tree is made by the parser itself as it reduces, so that depth costs no recursion.
+The parser builds the tree as it reduces rules, so deep inputs need no recursion.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from sympy_tensordiff.errors import ParseError
 MAX_SHOWN = 40
 """Subexpressions longer than these characters are shortened in messages."""
 NAMING = frozenset({"NAME", "NUMBER", "LETTERS"})
-"""The terminals that a node is named by, where it has one of them; its first token names all others."""
+"""The terminals that give a node its text; other nodes have the text of their first token."""
 MistakeHint: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
 
 
 @dataclass(eq=False, slots=True)
 class Tree:
-    """A node of the tree of an input: a subexpression, a declaration, what is differentiated by, or the whole.
+    """A node of the syntax tree: a subexpression, a declaration, a derivative clause, or the whole input.
 
     Attributes
     ----------
     kind : str
         The rule of the grammar.
     text : str
-        What the node is named by: a number, a name, the letters of a product with their parentheses, or an
-        operator, as they stand in the input.
+        The token that identifies the node, as in the input: a number, a name, the letters of a product with their
+        parentheses, or an operator.
     tokens : tuple of Token
-        The tokens between the parts, such as operators.
+        The tokens between the children, such as operators.
     children : tuple of Tree
         The operands, from left to right.
     start, end : int
-        Where the node stands in the input, parentheses around it included.
+        The range of the node in the input, including enclosing parentheses.
     position : int
-        Where the text stands: what an error about the node points at.
+        The position of the text in the input, at which errors point.
     depth : int
-        How many levels are inside, this one included.
+        The height of the tree, including this node.
     is_enclosed : bool
-        Whether parentheses stand around it.
+        Whether it is enclosed in parentheses.
     source : str
         The whole input.
     """
@@ -65,43 +65,43 @@ class Tree:
 
     @property
     def shown(self) -> str:
-        """The text of a subexpression on one line, shortened."""
+        """The source of the node on one line, shortened for messages."""
         return short(" ".join(self.source[self.start : self.end][: 4 * MAX_SHOWN].split()))
 
     def error(self, message: str, position: int | None = None) -> ParseError:
-        """The error about this node, or about another place."""
+        """Return a `ParseError` with ``message`` at this node, or at ``position``."""
         return ParseError(message, self.source, self.position if position is None else position)
 
     @property
     def body(self) -> Tree:
-        """What stands between the declarations and what is differentiated by."""
+        """The child that is the expression: neither declaration, heading nor derivative clause."""
         return next(part for part in self.children[::-1] if part.kind not in ("declaration", "heading", "argument"))
 
     def of_kind(self, kind: str) -> list[Tree]:
-        """The parts of a kind."""
+        """Return the children of this ``kind``."""
         return [part for part in self.children if part.kind == kind]
 
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """What the front end has to know of a language.
+    """Definition of a text language for the front end.
 
     Attributes
     ----------
     grammar : str
         The file of the grammar.
     display_name : str
-        What messages call the language.
+        The name of the language in messages.
     max_length, max_depth : int
-        The most characters of an input, and the most levels inside of each other.
+        The greatest number of characters of an input, and of nested levels.
     example : str
-        A whole input.
+        A complete input.
     signs : Mapping
-        What to write in place of a character that the language does not have; under "" for all others.
+        Hints for characters that the language lacks; "" is the key of the default.
     groups : tuple
-        Terminals that one word names where all are expected, the word, and the other terminals that it names.
+        For messages: terminals, the phrase that names them if all are expected, and the terminals it also covers.
     mistake_hint : callable
-        Return a hint about a frequent mistake, or "": takes the unexpected token, the expected terminals and the
+        Returns a hint about a frequent mistake, or "", given the unexpected token, the expected terminals and the
         preceding tokens.
     """
 
@@ -116,7 +116,7 @@ class Language:
 
 
 def read(language: Language, source: str) -> Tree:
-    """The tree of an input.
+    """Parse ``source`` to a tree.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _parser(grammar: str) -> lark.Lark:
 
 
 class _TreeBuilder(lark.Transformer[Token, Tree]):
-    """What the parser makes of each rule."""
+    """Transformer that builds a `Tree` for each rule of the grammar."""
 
     def __default__(self, data: Any, children: list[Any], meta: Any) -> Any:
         if data.startswith("_"):  # lark takes its children
@@ -171,10 +171,11 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
     def norm(self, children: list[Any]) -> Any:
-        """``||x||`` is ``norm2(x)``."""
+        """Build ``||x||`` as the call ``norm2(x)``."""
         return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:
+        """Return the node in parentheses with the parentheses in its range; several values become a "tuple" node."""
         left, inside, *others = children
         if len(others) > 1:  # several values in parentheses
             return self.__default__("tuple", children, None)
@@ -191,7 +192,7 @@ def _end(part: Token | Tree) -> int:
 
 
 def bottom_up(root: Tree) -> list[Tree]:
-    """All nodes, the parts of each before it, from left to right."""
+    """Return all nodes, children before their parent, from left to right."""
     found, stack = [], [root]
     while stack:
         node = stack.pop()
@@ -201,7 +202,7 @@ def bottom_up(root: Tree) -> list[Tree]:
 
 
 def short(text: str) -> str:
-    """A text, shortened in the middle."""
+    """Return ``text``, shortened in the middle if it is long."""
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]}…{text[-MAX_SHOWN // 3 :]}"
 
 
@@ -209,24 +210,24 @@ def short(text: str) -> str:
 
 
 def check_declarations(names: Iterable[Tree]) -> None:
-    """Raise where a name is declared twice, or a word of Python."""
+    """Raise `ParseError` if a name is declared twice or is a keyword of Python."""
     found: set[str] = set()
     for node in names:
         if node.text in found:
-            raise node.error(f"{short(node.text)} is declared twice; leave one of the two away")
+            raise node.error(f"{short(node.text)} is declared twice; remove one declaration")
         found.add(node.text)
         check_not_keyword(node)
 
 
 def check_not_keyword(node: Tree) -> None:
-    """Raise for a name that is a word of Python."""
+    """Raise `ParseError` if the name of ``node`` is a keyword of Python."""
     name = node.text
     if keyword.iskeyword(name):
         raise node.error(f"{name} is a word of Python, in which kernels are written; take another name, e.g. {name}1")
 
 
 def names_hint(names: Collection[str]) -> str:
-    """What to do about a name that is not declared."""
+    """Return a hint that lists the declared ``names``, for a message about an undeclared one."""
     if not names:
         return "declare a tensor first: there is none"
     return f"take a declared name: {', '.join(map(short, [*names][:10]))}{', …' if len(names) > 10 else ''}"
@@ -255,7 +256,7 @@ TERMINALS = {
 
 
 def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
-    """The error about a token where the grammar expects another."""
+    """Return the `ParseError` for a token that the grammar does not expect."""
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
     before = [value for value in values if isinstance(value, Token)]
@@ -276,17 +277,17 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
 
 
 def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Whether a parenthesis stands behind a name, as if that were a function."""
+    """Return whether ``token`` is a parenthesis after a name, as if the name were a function."""
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def token_text(token: Token) -> str:
-    """A token in a message."""
+    """Return ``token`` for a message; the end of the input in words."""
     return "the end of the input" if token.type == "$END" else f"`{short(token)}`"
 
 
 def _describe_expected(language: Language, expected: set[str]) -> str:
-    """The expected terminals in words."""
+    """Return the expected terminals in words."""
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

@@ -1,6 +1,6 @@
-"""The numbers of a text: read exactly, finite and real in float64, and none too long, before anything computes them.
+"""Numbers in texts: read exactly, and checked to be finite, real and not too long before SymPy computes with them.
 
-SymPy collects numbers as it builds sums, products and powers, and computes them whatever their length.
+SymPy combines numbers while it builds sums, products and powers, whatever their length.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sympy_tensordiff.symbolic.tensors import as_entry
 from sympy_tensordiff.symbolic.traversal import native_parts, postorder
 
 MAX_DIGITS = 1_000
-"""The most digits of a number, and of the numerator and the denominator of one that is computed."""
+"""The greatest number of digits of a number in the text, and of numerators and denominators of computed ones."""
 MAX_BITS = MAX_DIGITS * 10 / 3
 MAX_ROOT_DIGITS = 100
-"""The most digits of a number that SymPy takes roots of: it looks for their factors."""
+"""The greatest number of digits of a radicand: SymPy factorizes it."""
 MAX_NESTING = 12
-"""The levels of SymPy's own nodes in one another; a new level costs SymPy questions about all levels below."""
+"""The greatest nesting of SymPy's own nodes: for each new level SymPy queries assumptions of all levels below."""
 MAX_EVALUATED_DEPTH = 5
-"""From so many levels on a function stays as it is written: SymPy's rules for ``tanh`` and others take seconds."""
+"""Functions of deeper arguments are not evaluated: SymPy's rules for ``tanh`` and others would take seconds."""
 
 FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -40,16 +40,16 @@ FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
         **{"log": sympy.log, "sign": sympy.sign, "relu": sympy.Max, "abs": sympy.Abs},
     }
 )
-"""The functions of the text language entry by entry; ``relu`` is the maximum of its argument and 0."""
+"""The element-wise functions of the language; ``relu`` is the maximum of its argument and 0."""
 
 
 class NumberError(Exception):
-    """NumberChecks would become too long, or are not finite and real; the text says which, about an expression."""
+    """A number is not finite and real, or too long; the message continues a sentence about an expression."""
 
 
 @contextmanager
 def errors_at(node: Tree) -> Iterator[None]:
-    """Errors of the package that are raised inside are about a node."""
+    """Convert errors of the package raised inside the context to `ParseError` at ``node``."""
     try:
         yield
     except ParseError:
@@ -61,7 +61,9 @@ def errors_at(node: Tree) -> Iterator[None]:
 
 
 def read_number(node: Tree) -> Any:
-    """The number of a text, exact."""
+    """Return the exact value of the number ``node``; raise `ParseError` if it is too long or out of the range of a
+    double.
+    """
     text = node.text
     if len(text) > MAX_DIGITS:
         raise node.error(f"the number has {len(text):,} characters, and at most {MAX_DIGITS:,} are read")
@@ -77,10 +79,10 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """What is known of a scalar.
+    """Facts about the numbers in a scalar.
 
-    Its value in float64 where it is a number, the bits of the longest number in it, and whether all are finite and
-    real, and in the range of a double.
+    ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
+    ``is_real`` whether all numbers are finite, real and in the range of a double.
     """
 
     value: float | None
@@ -97,13 +99,13 @@ FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
 
 
 class NumberChecks:
-    """What is known of the scalars of one expression, each node of which is looked at once."""
+    """Checks of the numbers in the scalars of one expression; each node is visited once."""
 
     def __init__(self) -> None:
         self.facts: dict[Any, NumberFacts] = {}
 
     def facts_of(self, scalar: Any) -> NumberFacts:
-        """What is known of a scalar."""
+        """Return the facts about ``scalar``, computed bottom-up and cached."""
         for node in postorder(scalar, self.facts, native_parts):
             parts = [self.facts[part] for part in native_parts(node)]
             if node.is_Rational:
@@ -116,26 +118,26 @@ class NumberChecks:
         return self.facts[scalar]
 
     def check_real(self, scalar: Any) -> Any:
-        """The scalar, if all numbers in it are finite and real, and in the range of a double."""
+        """Return ``scalar``; raise `NumberError` if a number in it is not finite, real and in the range of a double."""
         if not self.facts_of(scalar).is_real:
-            raise NumberError("is no finite real number in the range of a double, or has one inside")
+            raise NumberError("is not a finite real number in the range of a double, or contains one that is not")
         return scalar
 
     def check_length(self, scalar: Any) -> Any:
-        """The scalar, if no number in it is too long."""
+        """Return ``scalar``; raise `NumberError` if a number in it is too long."""
         if self.facts_of(scalar).bits > MAX_BITS:
             raise NumberError(f"collects numbers of more than {MAX_DIGITS:,} digits; write rounded numbers")
         return scalar
 
     def join_checked(self, function: Callable[..., Any], operands: list[Any]) -> Any:
-        """A sum or a product; where numbers may become long, of two operands at a time."""
+        """Return ``function(operands)``, a sum or product, computed and checked in pairs if numbers may become long."""
         while sum(self.facts_of(operand).bits for operand in operands) > MAX_BITS and len(operands) > 1:
             pairs = [operands[first : first + 2] for first in range(0, len(operands), 2)]
             operands = [self.check_length(function(pair)) for pair in pairs]
         return function(operands)
 
     def check_power(self, base: Any, exponent: Any) -> None:
-        """Raise where the numbers of a base have a power that is too long, or a root that takes long."""
+        """Raise `NumberError` if a power of the numbers in ``base`` is too long, or a root takes too long."""
         own = [self.facts_of(factor) for factor in Mul.make_args(base)]
         bits = sum(known.bits for known in own if known.value is not None and abs(known.value) not in (0, 1))
         times = self.facts_of(exponent).value
@@ -147,7 +149,7 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_exponential(self, value: Any) -> None:
-        """The same for ``exp(n*log(b))``, which is ``b**n`` to SymPy."""
+        """Check ``exp(value)`` like powers, since SymPy evaluates ``exp(n*log(b))`` to ``b**n``."""
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
             for logarithm in factors:
@@ -156,7 +158,7 @@ class NumberChecks:
 
 
 def _float_value(node: Any, parts: list[float | None]) -> float | None:
-    """A node in float64, NaN where it is no finite real number there; None for what is no number."""
+    """Return ``node`` in float64: NaN if it is not finite and real, None if it is not a number."""
     if node is S.ImaginaryUnit or node in NOT_FINITE:
         return math.nan
     known = [part for part in parts if part is not None]
@@ -177,44 +179,44 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
 
 
 class Operations:
-    """Makes the values of one expression, of tensors entry by entry; deep scalars are held by entries."""
+    """Checked operations on the values of one expression; scalars nested too deeply are wrapped in tensor entries."""
 
     def __init__(self) -> None:
         self.depth = BoundedDepth(MAX_NESTING, as_entry)
         self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """The scalar, or an entry that holds it."""
+        """Return ``scalar``, wrapped in a tensor entry if it is nested too deeply."""
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:
             self.numbers.facts[result] = self.numbers.facts[scalar]
         return result
 
     def add(self, terms: Sequence[Any]) -> Any:
-        """The sum."""
+        """Return the sum of ``terms``, scalars or tensors."""
         if any(map(shape_of, terms)):
             return operators.add(*terms)
         return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
-        """The product entry by entry."""
+        """Return the element-wise product of ``factors``."""
         if any(map(shape_of, factors)):
             return operators.multiply(*factors)
         return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
-        """``base**exponent`` entry by entry."""
+        """Return ``base**exponent``, entry by entry."""
         if shape_of(base) or shape_of(exponent):
             return operators.power(base, exponent)
         self.numbers.check_power(base, exponent)
         return self.bounded(self.depth.applied(Pow, (base, exponent)))
 
     def negated(self, value: Any) -> Any:
-        """``-value``."""
+        """Return ``-value``."""
         return self.multiply([S.NegativeOne, value])
 
     def function(self, name: str, value: Any) -> Any:
-        """A function of the language."""
+        """Return the function ``name`` of the scalar ``value``, unevaluated if the scalar is deep."""
         if name == "exp":
             self.numbers.check_exponential(value)
         is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH

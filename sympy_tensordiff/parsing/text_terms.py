@@ -1,8 +1,8 @@
-"""Pieces of text in the text language: how tightly they bind, how long they are, and what operators join.
+"""Pieces of text in the language of the thesis, with their precedence, length and rank, and operators that combine
+them.
 
-A piece holds other pieces, and no text is joined before the whole is known: what is shared may stand
-at very many places, so that the text of a small expression may be endless. Terms and functions are taken apart here,
-and composed of those that the language has.
+A piece refers to other pieces, and its text is joined only at the end, because shared subexpressions may make the text
+of a small expression extremely long. This module also splits terms, and composes functions from those of the language.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 LETTERS = FROM_I[:26]
 """The letters of products, in the order in which they are used."""
 MAX_DECIMAL_DIGITS = 17
-"""The digits behind the point up to which a fraction is written as a decimal number."""
+"""The greatest number of decimal places of a fraction that is written as a decimal number."""
 MAX_NUMBER = 10**308
 
 
 class Level(IntEnum):
-    """How tightly a piece binds, from the rules of the grammar."""
+    """Precedence of a piece, from the rules of the grammar."""
 
     SUM = 0
     CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
@@ -49,16 +49,16 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """The text of an expression, in parts.
+    """The text of an expression as a tree of fragments.
 
     Attributes
     ----------
     parts : tuple of str or Piece
-        The text in order.
+        Fragments of the text, in order.
     length : int
         The number of its characters.
     level : Level
-        How tightly it binds.
+        Its precedence.
     rank : int
         The number of axes.
     """
@@ -73,7 +73,7 @@ Fragment: TypeAlias = str | Piece
 
 
 def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
-    """A piece of these parts."""
+    """Return a piece of ``parts``; raise `UnsupportedError` if its text is too long to be parsed."""
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
     if length > MAX_INPUT:
@@ -85,12 +85,12 @@ def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
 
 
 def parenthesized(part: Piece, level: Level) -> Fragment:
-    """The piece, in parentheses where it binds less tightly."""
+    """Return ``part``, in parentheses if its precedence is below ``level``."""
     return part if part.level >= level else make_piece(("(", part, ")"), Level.ATOM, part.rank)
 
 
 def joined_text(whole: Piece) -> str:
-    """The text."""
+    """Return the text of the piece ``whole``."""
     texts: list[str] = []
     stack: list[Fragment] = [whole]
     while stack:
@@ -103,7 +103,7 @@ def joined_text(whole: Piece) -> str:
 
 
 def number_piece(value: Any) -> Piece:
-    """A rational number, exact, or a floating-point number."""
+    """Return the piece of a number: rational numbers exactly, as a decimal number or a quotient."""
     if value < 0:
         opposite = number_piece(-value)
         return negated_piece(opposite) if opposite.level == Level.ATOM else make_piece(("-", opposite), Level.CHAIN)
@@ -123,17 +123,17 @@ def number_piece(value: Any) -> Piece:
 
 
 def decimal_places(value: Rational) -> int | None:
-    """The digits behind the point of an exact decimal number; None where there are too many or no end."""
+    """Return the number of decimal places of ``value``, or None if its decimal expansion is too long or infinite."""
     return next((places for places in range(MAX_DECIMAL_DIGITS + 1) if 10**places % value.q == 0), None)
 
 
 def negated_piece(part: Piece) -> Piece:
-    """The piece with a minus sign in front."""
+    """Return ``part`` with a minus sign."""
     return make_piece(("-", parenthesized(part, Level.FACTOR)), Level.FACTOR, part.rank)
 
 
 def opposite_piece(part: Piece) -> Piece:
-    """The piece with a minus sign in front, or without the one that it has."""
+    """Return ``part`` without its minus sign, or with one if it has none."""
     match part.parts:
         case "-", Piece(parts=("(", Piece() as inner, ")")):
             return inner
@@ -143,7 +143,7 @@ def opposite_piece(part: Piece) -> Piece:
 
 
 def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece:
-    """A function of the piece, entry by entry, or of another rank."""
+    """Return the call of ``function``; ``rank`` is that of the result (default: that of the argument)."""
     return make_piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
 
 
@@ -151,7 +151,7 @@ def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece
 
 
 def axis_letters(rank: int, taken: str = "") -> str:
-    """Letters for some axes, which are not taken yet."""
+    """Return ``rank`` letters that are not in ``taken``; raise `UnsupportedError` if there are not enough."""
     free = "".join(letter for letter in LETTERS if letter not in taken)
     if rank > len(free):
         raise UnsupportedError(
@@ -162,7 +162,7 @@ def axis_letters(rank: int, taken: str = "") -> str:
 
 
 def sum_piece(terms: Sequence[tuple[bool, Piece]]) -> Piece:
-    """The sum of terms, each with whether it is subtracted."""
+    """Return the sum of ``terms``, pairs of "is subtracted" and piece."""
     parts: list[Fragment] = []
     for minus, term in terms:
         if parts:
@@ -173,7 +173,7 @@ def sum_piece(terms: Sequence[tuple[bool, Piece]]) -> Piece:
 
 
 def quotient_piece(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
-    """The product entry by entry of some pieces, divided by others."""
+    """Return the element-wise product of the pieces ``above``, divided by the pieces ``below``."""
     if len(above) == 1 and not below:
         return above[0]
     rank = max(part.rank for part in (*above, *below))
@@ -191,13 +191,13 @@ def quotient_piece(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
 
 
 def power_piece(base: Piece, exponent: Piece) -> Piece:
-    """A power entry by entry; the exponent is a scalar."""
+    """Return the element-wise power of ``base`` by a scalar ``exponent``."""
     parts = parenthesized(base, Level.POWER), " ^ ", parenthesized(exponent, Level.ATOM)
     return make_piece(parts, Level.POWER, base.rank)
 
 
 def repeated_piece(value: Piece, rank: int) -> Piece:
-    """A scalar that is repeated along axes."""
+    """Return a scalar repeated along ``rank`` axes."""
     if not rank:
         return value
     letters = axis_letters(rank)
@@ -206,16 +206,16 @@ def repeated_piece(value: Piece, rank: int) -> Piece:
 
 
 def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
-    """The product of one operand."""
+    """Return the unary product that changes ``letters`` to ``output``."""
     return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
 
 Factor = tuple[Piece, str, Piece | None]
-"""An operand of a product, its letters, and the value of one that is a repeated scalar."""
+"""An operand of a product, its letters, and its value if it is a repeated scalar (else None)."""
 
 
 def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
-    """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
+    """Return the product of ``operands``, two at a time; the next operand is the one that leaves the fewest axes."""
     left, *rest = operands
     if not rest:
         return relabelled_piece(left[0], left[1], output)
@@ -232,15 +232,15 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """The letters that are needed after a product."""
+    """Return those of ``letters`` that another factor or the output needs."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
 
 def _binary_product(left: Factor, right: Factor, output: str) -> Piece:
-    """The product of two operands.
+    """Return the product of two factors.
 
-    A repeated scalar is not repeated in the text where the other operand has none of its letters.
+    A repeated scalar is written without repetition if the other factor has none of its letters.
     """
     shown = [left[0], right[0]]
     for position, (_, own, value), (_, others, _) in ((1, right, left), (0, left, right)):
@@ -256,7 +256,7 @@ NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items()
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})
 HALF = Rational(1, 2)
 MAX_SIMPLIFIED_DEPTH = 12
-"""Differences of more levels get no simpler by SymPy's rules for signs, which would take seconds."""
+"""Signs of deeper differences are not evaluated: SymPy's rules would take seconds."""
 
 COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
     {
@@ -274,18 +274,18 @@ COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
         sympy.cot: lambda x: 1 / sympy.tan(x),
     }
 )
-"""Functions that the language does not have, each as an expression of its argument."""
+"""Functions that the language lacks, as expressions of their argument."""
 
 
 def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
-    """The error about a node that the language cannot say."""
+    """Return the error about a ``node`` that the language cannot express."""
     return UnsupportedError(
         f"to_text: {node_text(node)} has no text in the text language of td.parse: {reason}; {way_out}"
     )
 
 
 def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A number and the other factors of a product, entry by entry or not, or of anything else."""
+    """Return the numeric coefficient of ``term`` (1 if it has none) and its other factors."""
     if term.is_Number:
         return term, ()
     if isinstance(term, (Mul, TensorMul)):
@@ -295,26 +295,26 @@ def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def split_fraction(number: Any) -> tuple[Any, Any]:
-    """What to multiply by and what to divide by: ``x / 4``, but ``0.75`` as a decimal number."""
+    """Return ``number`` as numerator and denominator; a short decimal number has the denominator 1."""
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One
     return S(number.p), S(number.q)
 
 
 def is_subtracted(term: Any) -> bool:
-    """Whether a term of a sum is read back as it is, where its opposite is subtracted."""
+    """Return whether ``term`` of a sum is written as a subtraction and parsed back unchanged."""
     coefficient, factors = split_coefficient(term)
     return bool(coefficient < 0) and (not isinstance(term, TensorMul) or len(factors) == 1)
 
 
 def scalar_of(node: Any) -> Any:
-    """The scalar that an entry or a comprehension without axes is; None for all others."""
+    """Return the scalar of an entry or comprehension of rank 0, or None for any other node."""
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 
 
 def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
-    """The subscripts of a product in the letters of the language, with others in place of A-Z."""
+    """Return the subscripts of ``product`` with letters a-z only."""
     found = parse_subscripts(product.subscripts)
     used = dict.fromkeys(found.output + "".join(found.inputs))
     others = [letter for letter in used if letter not in LETTERS]
@@ -324,7 +324,7 @@ def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
 
 
 def node_text(node: Any) -> str:
-    """A node in a message."""
+    """Return ``node`` for a message; only the type of one that is too long."""
     return f"a {type(node).__name__}" if measures(node).is_unprintable else str(node)
 
 
@@ -332,7 +332,7 @@ def node_text(node: Any) -> str:
 
 
 def rewrite_with_relu(expr: Any) -> Any:
-    """The larger or smaller one of a number and something else in terms of ``Max(x, 0)``; None for all else."""
+    """Return ``Max`` or ``Min`` of a number and another argument in terms of ``Max(x, 0)``, or None in other cases."""
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]
     if len(numbers) != 1 or len(others) != 1:
@@ -342,7 +342,7 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """One of two values by a comparison, in terms of ``Max`` and ``sign``; None for all other cases."""
+    """Return a choice between two values by one inequality in terms of ``Max`` and ``sign``, or None in other cases."""
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
@@ -359,9 +359,9 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """What is chosen where a base ``s`` of powers is not 0, as the derivative of a root, and 0 elsewhere: with 1 for 0.
+    """Rewrite a `Piecewise` that is 0 where the base ``s`` of its powers is 0, as for the derivative of a root.
 
-    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. None for all other cases.
+    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """
     (first, condition), (second, _) = expr.args[0], expr.args[-1]
     if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:
@@ -375,7 +375,7 @@ def rewrite_root_quotient(expr: Piecewise) -> Any:
 
 
 def _is_larger(first: Any, second: Any) -> Any:
-    """1 where the one is larger than the other, 0 elsewhere."""
+    """Return an expression that is 1 where ``first`` is larger than ``second``, and 0 elsewhere."""
     difference = applied(sympy.Add, (first, -second))
     is_deep = measures(difference).depth > MAX_SIMPLIFIED_DEPTH
     return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
@@ -388,9 +388,9 @@ TOTAL = (
 
 
 def is_total(exprs: Iterable[Any]) -> bool:
-    """Whether all of the expressions have a value wherever their tensors have one.
+    """Return whether all ``exprs`` are defined wherever their tensors are.
 
-    A value that is not chosen is multiplied by 0 in the text, and what has no value has no such product either.
+    A value that is not chosen is multiplied by 0 in the text, which requires that it is defined.
     """
     for node in nodes_in(exprs):
         if isinstance(node, (Pow, TensorPow)):

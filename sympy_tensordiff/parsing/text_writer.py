@@ -1,6 +1,6 @@
-"""The walk over an expression that makes its text: every node once for each function whose argument it is in.
+"""Writer of expressions in the language of the thesis; each node is written once per function that contains it.
 
-What the language has no word for is composed of what it has, or refused. Nothing recurses.
+Functions that the language lacks are composed of others, or refused. Nothing recurses.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """What stands in place of the variables of a function, and its operands; told apart by identity."""
+    """Pieces and operands of the variables of an element-wise function; compared by identity."""
 
     variables: Mapping[Any, Piece]
     operands: Mapping[Any, Any]
 
 
 class ThesisWriter(Rewriting):
-    """One walk over one expression."""
+    """Writer of one expression; ``declared`` are tensors whose sizes are integers of the text."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -57,31 +57,31 @@ class ThesisWriter(Rewriting):
         nodes = nodes_in([expr])
         for node in nodes:
             if isinstance(node, TensorSymbol) and node.dtype is int:
-                raise UnsupportedError(f"to_text: {node} is a tensor of integers, which the text language has not")
+                raise UnsupportedError(f"to_text: {node} is a tensor of integers, which the text language lacks")
         self.integers = integers_by_use([expr, *declared])
         self.names: dict[str, Any] = {}
         self.extents: dict[Any, None] = {}  # of repeated numbers and deltas
 
     def write(self) -> Piece:
-        """The text of the whole."""
+        """Return the piece of the whole expression."""
         return self.run(self.expr, FunctionScope({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
     def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
-        """What no rule is for."""
+        """Raise `UnsupportedError` for a node without a rule."""
         raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )
 
     def visit_number(self, expr: Any, scope: FunctionScope) -> Piece:
-        """A number."""
+        """Write a real number."""
         if not (expr.is_Rational or expr.is_Float):
-            raise text.unsupported(expr, "it is no finite real number", "tensors are real")
+            raise text.unsupported(expr, "it is not a finite real number", "tensors are real")
         return text.number_piece(expr)
 
     def visit_constant(self, expr: Any, scope: FunctionScope) -> Piece:
-        """A number with a name."""
+        """Write a named constant such as pi."""
         if expr not in text.CONSTANTS:
             raise text.unsupported(
                 expr, "the language has rational numbers, and what functions make of them", "write a number"
@@ -89,11 +89,11 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """A variable of a function, or a scalar by its name."""
+        """Write a variable of the enclosing function, or a scalar by its name."""
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
-        """A tensor or a scalar by its name."""
+        """Write a tensor or scalar by its name; raise if the language does not allow the name."""
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
                 expr,
@@ -102,8 +102,8 @@ class ThesisWriter(Rewriting):
             )
         if not NAME.fullmatch(expr.name) or expr.name in RESERVED or keyword.iskeyword(expr.name):
             raise ArgumentError(
-                f"to_text: {expr.name!r} is no name of the text language: names are letters and digits, beginning with "
-                "a letter, and no words of the language or of Python; rename the tensor"
+                f"to_text: {expr.name!r} is not a name of the text language: names are letters and digits, beginning "
+                "with a letter, and no words of the language or of Python; rename the tensor"
             )
         other = self.names.setdefault(expr.name, expr)
         if other != expr:
@@ -116,20 +116,20 @@ class ThesisWriter(Rewriting):
         return text.make_piece((expr.name,), Level.ATOM, rank)
 
     def visit_delta(self, expr: DeltaTensor, scope: FunctionScope) -> Piece:
-        """The unit tensor."""
+        """Write the unit tensor."""
         text.axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
         return text.make_piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
     def visit_filled(self, expr: FilledTensor, scope: FunctionScope) -> Recursion[Any]:
-        """A number that is repeated along axes."""
+        """Write a number repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
         return text.repeated_piece((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
     def visit_sum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """A sum: what is added first, then what is subtracted; numbers last."""
+        """Write a sum: added terms before subtracted ones, numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
         numbers = sum(bool(term.is_Number) for term in expr.args) > 1
@@ -144,11 +144,11 @@ class ThesisWriter(Rewriting):
         return text.sum_piece(terms)
 
     def visit_product(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """A product entry by entry."""
+        """Write an element-wise product."""
         return (yield from self._write_product(*text.split_coefficient(expr), scope))
 
     def _write_product(self, coefficient: Any, factors: Sequence[Any], scope: FunctionScope) -> Recursion[Any]:
-        """A number times what stands above and below a fraction line."""
+        """Write ``coefficient`` times ``factors`` as a quotient; negative powers go to the denominator."""
         above: list[Piece] = []
         below: list[Piece] = []
         for factor in factors:
@@ -171,7 +171,7 @@ class ThesisWriter(Rewriting):
         return text.quotient_piece(above, below)
 
     def _write_divisor(self, factor: Any, scope: FunctionScope) -> Recursion[Piece | None]:
-        """What a factor divides by; None where it does not divide."""
+        """Return the denominator of ``factor`` if it is a negative power, or None."""
         if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
             return None
         coefficient, factors = text.split_coefficient(factor.args[1])
@@ -184,7 +184,7 @@ class ThesisWriter(Rewriting):
         return self._write_power(factor, base, exponent)
 
     def visit_power(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """A power, or a quotient."""
+        """Write a power, or a quotient for a negative exponent."""
         divisor = yield from self._write_divisor(expr, scope)
         if divisor is not None:
             return text.quotient_piece([text.number_piece(S.One)], [divisor])
@@ -192,6 +192,7 @@ class ThesisWriter(Rewriting):
         return self._write_power(expr, base, exponent)
 
     def _write_power(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
+        """Write ``base ^ exponent``; raise `UnsupportedError` if the exponent has axes."""
         if exponent.rank:
             raise text.unsupported(
                 expr, "an exponent of the language has order 0", "write td.exp(B*td.log(A)) where A is positive"
@@ -199,7 +200,7 @@ class ThesisWriter(Rewriting):
         return text.power_piece(base, exponent)
 
     def visit_entrywise(self, expr: TensorFunction, scope: FunctionScope) -> Recursion[Any]:
-        """A function of real numbers, of tensors entry by entry."""
+        """Write an element-wise function of tensors."""
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
@@ -213,7 +214,7 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """A function that the language has, or that it can compose."""
+        """Write a function of the language, or one composed of them."""
         if expr.func in text.NAMES:
             return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
         if expr.func not in text.COMPOSED:
@@ -227,7 +228,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
     def visit_extremum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """The larger or the smaller one of a number and something else."""
+        """Write the maximum or minimum of a number and another argument by ``relu``."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
             return text.call_piece("relu", (yield self.visit(argument, scope)))
@@ -241,7 +242,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """One of two values by a comparison."""
+        """Write a choice between two values by ``sign`` and ``relu``."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)
@@ -263,7 +264,7 @@ class ThesisWriter(Rewriting):
     # -------------------------------------------------------------- operations on whole tensors
 
     def visit_contraction(self, expr: EinsumProduct, scope: FunctionScope) -> Recursion[Any]:
-        """An einsum product."""
+        """Write an einsum product."""
         inputs, output = text.lower_case_subscripts(expr)
         factors = []
         for operand, letters in zip(expr.operands, inputs, strict=True):
@@ -273,14 +274,14 @@ class ThesisWriter(Rewriting):
         return text.contraction_piece(factors, output)
 
     def visit_matrix(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """The inverse, the determinant or the adjugate."""
+        """Write an inverse, determinant or adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
         return text.call_piece(
             {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank
         )
 
     def visit_cofactor(self, expr: TensorCofactor, scope: FunctionScope) -> Recursion[Any]:
-        """The determinant, or its derivative."""
+        """Write a cofactor tensor of order 0 (``det``) or 1 (transposed ``adj``); higher orders raise."""
         if expr.order > 1:
             raise text.unsupported(
                 expr,
@@ -293,14 +294,14 @@ class ThesisWriter(Rewriting):
         return text.relabelled_piece(text.call_piece("adj", matrix), "ij", "ji")
 
     def visit_log_sum_exp(self, expr: TensorLogSumExp, scope: FunctionScope) -> Recursion[Any]:
-        """The logarithm of a sum of exponentials."""
+        """Write the logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
         return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
     def visit_indexed(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """A scalar that an entry holds; all else is no operation on whole tensors."""
+        """Write an indexed expression that is a scalar; raise `UnsupportedError` for any other."""
         scalar = text.scalar_of(expr)
         if scalar is not None:
             return (yield self.visit(scalar, scope))

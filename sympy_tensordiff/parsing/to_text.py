@@ -1,4 +1,4 @@
-"""Expressions as text: in the text language, in index notation, as matrix formulas (``td.to_text``)."""
+"""The function `to_text`: expressions as text in the language of the thesis, in index notation, as matrix formulas."""
 
 from __future__ import annotations
 
@@ -25,40 +25,39 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 
 @explained
 def to_text(expr: Any, language: str = "thesis") -> str:
-    """An expression as a text that `parse` reads.
+    """Write an expression as a text that `parse` reads.
 
     Parameters
     ----------
     expr : Expr or ParsedExpression
-        A tensor expression, a scalar, or what `parse` has returned.
+        A tensor expression, a scalar, or a result of `parse`.
     language : {"thesis", "index", "matrix"}
-        The text language of the thesis, index notation, or that of matrix formulas.
+        The language of the thesis, index notation, or matrix formulas.
 
     Returns
     -------
     str
-        Of an expression what stands between ``expression`` and ``derivative wrt``; of a parsed input the
-        whole input. What `parse` makes is read back as the same expression; other expressions, such as
-        derivatives, as one of the same value. Sizes are no part of the language: numbers that are
-        repeated along axes which nothing else in the expression fixes are read back with sizes of their own.
+        For an expression the text between ``expression`` and ``derivative wrt``; for a parsed input the whole input.
+        A result of `parse` is read back as the same expression, other expressions, such as derivatives, as one with
+        the same value. The language has no sizes: a repeated number whose axes no tensor determines is read back
+        with new sizes.
 
     Raises
     ------
     UnsupportedError
-        If the language cannot say something: functions that it does not have nor can compose, the maximum
-        of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries
-        and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters, sizes
-        that a term gave which SymPy has evaluated to 0. The message names it.
-        Matrix formulas have no tensors of more than two axes.
+        If the language cannot express a part, which the message names: functions that it neither has nor can compose,
+        the maximum of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries,
+        ranges over a part of an axis, more than 26 axes in a product, more than 200,000 characters, sizes that follow
+        only from a term that SymPy has evaluated to 0. Matrix formulas have no tensors with more than two axes.
     ArgumentError
-        If there is no such language, or a tensor has a name that the language does not have, or shares it with another.
+        If the language is unknown, or the name of a tensor is invalid or ambiguous.
     ArgumentTypeError
-        If ``expr`` is no expression.
+        If ``expr`` is not an expression.
 
     Notes
     -----
-    Parentheses stand where the grammar needs them (Lippmann, thesis, section 2.3). Products of more
-    than two operands become products of two.
+    Parentheses are written only where the grammar needs them (Lippmann's thesis, section 2.3). Products of more than
+    two operands become products of two.
 
     Examples
     --------
@@ -97,12 +96,13 @@ def to_text(expr: Any, language: str = "thesis") -> str:
 
 
 def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
-    """A whole input."""
+    """Return a whole input: declarations, expression ``text`` and derivative clauses."""
     declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
     return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
 
 
 def _read_back(whole: str) -> ParsedExpression:
+    """Parse the written input; raise `UnsupportedError` if it is invalid."""
     try:
         return parse(whole)
     except ParseError as error:
@@ -110,7 +110,10 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise where a text reads back a sum over an axis of any extent that was over one of a given extent."""
+    """Raise `UnsupportedError` if the text loses the extent of a summed axis.
+
+    An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
+    """
     own = _sizes_without_axis(writer.expr, tensors)
     is_given = any(not extent.is_Symbol and extent.free_symbols & own for extent in writer.extents)
     if is_given or len(_sizes_without_axis(again.expression, again.tensors)) > len(own):
@@ -122,16 +125,16 @@ def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], agai
 
 
 def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
-    """The sizes in an expression that neither a tensor nor the expression has an axis of."""
+    """Return the sizes in ``expr`` that are not an axis of a tensor or of ``expr`` itself."""
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise where a text reads back axes as equally long that were not, or the other way round.
+    """Raise `UnsupportedError` if axes are equally long in only one of the input and its parsed text.
 
-    SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, and with the term goes what it says of the sizes.
+    SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """
     first, second = ((*p.tensors.items(), ("the expression", p.expression)) for p in (parsed, again))
     known: dict[Any, tuple[str, Any]] = {}
@@ -149,7 +152,7 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """An expression in index notation, a parsed one as a definition with its declarations and arguments."""
+    """Write an expression in index notation; a parsed one as a definition with declarations and derivative clauses."""
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
     refuse_unprintable(expression, "index notation")
@@ -166,7 +169,7 @@ def to_index_text(expr: Any) -> str:
 
 
 def text_parts(expr: Any) -> tuple[Any, str, str]:
-    """The expression, the declarations of its tensors, and its arguments as they end a text.
+    """Return the expression, the declarations of its tensors, and its derivative clauses as text ("" if it has none).
 
     Without arguments it is an expression alone, of which no declarations are written.
     """
@@ -178,7 +181,7 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """An expression as a formula, a parsed one with its declarations and arguments."""
+    """Write an expression as a matrix formula; a parsed one with declarations and derivative clauses."""
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)
@@ -193,7 +196,7 @@ def to_matrix_text(expr: Any) -> str:
         except ParseError as error:
             reason = error.message
             continue
-        # Where * is the product of matrices, what is read tells whether it was that of the entries.
+        # If * is the matrix product, only the parsed expression shows whether the text means the same.
         is_same = again.expression == expression if candidate is not dotted and not is_numpy else True
         if is_same and shape_of(again.expression) == shape_of(expression):
             return f"{declared}{candidate}{arguments}" if is_parsed else candidate
@@ -203,7 +206,7 @@ def to_matrix_text(expr: Any) -> str:
 
 
 def _named_symbols(expression: Any) -> dict[str, Any]:
-    """The tensors and the real symbols of an expression, by their names."""
+    """Return the tensors and real symbols of ``expression`` by name, without its sizes."""
     symbols = sorted(expression.free_symbols, key=str)
     sizes = {s for t in symbols if isinstance(t, TensorSymbol) for extent in t.shape for s in extent.free_symbols}
     sizes |= {s for extent in getattr(expression, "shape", ()) for s in extent.free_symbols}
@@ -211,6 +214,7 @@ def _named_symbols(expression: Any) -> dict[str, Any]:
 
 
 def _declaration(tensor: Any) -> str:
+    """Return the declaration of ``tensor`` in index notation, such as ``int idx[k]``."""
     shape = getattr(tensor, "shape", ())
     name = f"{'int ' * (getattr(tensor, 'dtype', float) is int)}{tensor.name}"
     return f"{name}[{', '.join(map(str, shape))}]" if shape else name

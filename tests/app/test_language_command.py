@@ -71,7 +71,7 @@ def test_index_notation(run):
     assert answer(run, "--check", INDEXED).count("largest relative error") == 3
     assert answer(run, QUADRATIC + "  # x = y") == answer(run, QUADRATIC)
     code, out, err = run(INDEXED.replace("x[j]", "z[j]"))
-    assert (code, out) == (2, "") and "line 2, column 20: z is no declared tensor" in err
+    assert (code, out) == (2, "") and "line 2, column 20: z is not a declared tensor" in err
     assert answer(run, "--form", "text", INDEXED) == td.to_text(parsed.derivative())
 
 

@@ -1,4 +1,4 @@
-"""`parse_indexed`: index notation as text, and what the front end has to know of it."""
+"""The function `parse_indexed` and the definition of index notation for the front end."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.calls import explained
 
 MAX_INPUT = 20_000
-"""The longest input, in characters."""
+"""The greatest number of characters of an input."""
 MAX_DEPTH = 60
-"""So many levels of parentheses, calls and indices may stand inside of each other."""
+"""The greatest nesting depth of parentheses, calls and indices."""
 EXAMPLE = '"declare A[m, n], x[n]  f[i] = sum(A[i, j]*x[j], j)  derivative wrt x"'
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """What is said about frequent slips; nothing where it is none of them."""
+    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
-        hint = "write a product with `*`, and `derivative wrt` behind the one definition"
+        hint = "write a product with `*`, and `derivative wrt` after the only definition"
         return f"{token_text(token)} follows an operand; {hint}"
     if set(expected) == {"DECLARE"}:
         return f"{token_text(token)} is not expected here, but `declare`; an input reads {EXAMPLE}"
     if token.type == "NUMBER" and "LEFT_BRACKET" in expected and "EQUALS" in expected:
-        return f"{token_text(token)} is no shape; shapes are in brackets, as in x[n] or A[m, 3]"
+        return f"{token_text(token)} is not a shape; shapes are in brackets, as in x[n] or A[m, 3]"
     return ""
 
 
@@ -41,9 +41,9 @@ INDEXED = Language(
         "": "names and operators consist of the letters and signs of ASCII",
         "'": "a transpose is read with its indices exchanged, A[j, i]",
         "@": "write the product with its indices, as in sum(A[i, j]*x[j], j)",
-        ".": "a number has a digit before or behind the point, and nothing has methods",
-        "_": "names begin with a letter, and indices stand in brackets, as in x[i]",
-        **dict.fromkeys("{}", "indices stand in brackets, as in x[i]"),
+        ".": "a number has a digit before or after the point, and nothing has methods",
+        "_": "names begin with a letter, and indices are in brackets, as in x[i]",
+        **dict.fromkeys("{}", "indices are in brackets, as in x[i]"),
         **dict.fromkeys("·×⋅∙", "the product is `*`"),
         **dict.fromkeys("−–", "the difference is `-`"),
         **dict.fromkeys("²³", "powers are written with `^`, as in x[i]^2"),
@@ -63,14 +63,14 @@ INDEXED = Language(
 
 @explained
 def parse_indexed(text: str) -> ParsedExpression:
-    """An expression out of a text in index notation.
+    """Parse a text in index notation.
 
     Parameters
     ----------
     text : str
         ``declare A[m, n], x[n]  f[i] = sum(A[i, j]*x[j], j)  derivative wrt x``: tensors with their
-        shapes, one definition, and what to differentiate by, several times for higher orders. At most
-        20,000 characters. White space and ``;`` are free, ``#`` starts a comment up to the end of the line.
+        shapes, one definition, and the variables of the derivative, several for higher orders. At most 20,000
+        characters. White space and ``;`` are free, ``#`` starts a comment up to the end of the line.
 
     Returns
     -------
@@ -80,20 +80,18 @@ def parse_indexed(text: str) -> ParsedExpression:
     Raises
     ------
     ParseError
-        If the text is no index notation, or its tensors do not fit; it has the line and the column.
+        If the text is invalid, or its tensors do not fit; the error has the line and the column.
     ArgumentTypeError
-        If ``text`` is no str.
+        If ``text`` is not a str.
 
     Notes
     -----
-    DeclaredNames in shapes are sizes, names without brackets tensors of order 0; ``int idx[k]`` declares a
-    tensor of integers, which may stand in indices, and ``int p`` an integer. A range is
-    ``(k, first, last)``, both included and the first of several innermost, or ``k`` alone where it
-    stands by itself at an axis, which it then runs along. The axes of the result run along the axes
-    at which their indices stand, or have the extents of its own declaration (``declare f[n - 1], …``).
-    Operators bind as in Python, but for ``&`` and ``|``, which are ``and`` and ``or``; ``^`` is ``**``.
-    ``//`` and ``%`` are ``floor`` of the quotient and ``Mod``.
-    What is printed for expressions of the package can be read again.
+    Names in shapes are sizes, names without brackets tensors of order 0; ``int idx[k]`` declares a tensor of integers,
+    which may be used as indices, and ``int p`` an integer. A range is ``(k, first, last)``, both included, the first of
+    several ranges innermost; or ``k`` alone, which runs along the axes whose index is ``k``. The axes of the result
+    have the extents of the axes with their index, or those of its declaration (``declare f[n - 1], …``). Operators have
+    the precedence of Python, except that ``&`` and ``|`` are ``and`` and ``or``; ``^`` is ``**``. ``//`` and ``%`` are
+    ``floor`` of the quotient and ``Mod``. Printed expressions of the package can be parsed.
 
     No part of the text is evaluated as code.
 
@@ -107,7 +105,7 @@ def parse_indexed(text: str) -> ParsedExpression:
     ...     td.parse_indexed("declare x[n]  s = sum(x[j]*y[j], j)  derivative wrt x")
     ... except td.errors.ParseError as error:
     ...     print(error)
-    line 1, column 28: y is no declared tensor; take a declared name: x
+    line 1, column 28: y is not a declared tensor; take a declared name: x
     declare x[n]  s = sum(x[j]*y[j], j)  derivative wrt x
                                ^
     """

@@ -1,4 +1,4 @@
-"""The tree of an input as an expression of the package's classes, and what its names stand for."""
+"""Expressions and declared names from trees of index notation."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from sympy.logic.boolalg import Boolean
 from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS
 from sympy_tensordiff.parsing.frontend import (
     Tree,
-    bottom_up,
-    check_declarations,
-    check_not_keyword,
     names_hint,
     short,
 )
+from sympy_tensordiff.parsing.indexed.names import DeclaredNames
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberChecks, errors_at, read_number
 from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 
 BoundIndices = Mapping[str, Any]
 
 
 class FunctionSpec(NamedTuple):
-    """A function of numbers, and how many of them it takes at least and at most (0: any number)."""
+    """A function of numbers, with the least and the greatest number of arguments (``most`` 0: no limit)."""
 
     function: Callable[..., Any]
     least: int = 1
@@ -70,7 +68,7 @@ CONNECTIVES: MappingProxyType[str, FunctionSpec] = MappingProxyType(
         **{"ITE": FunctionSpec(sympy.ITE, 3, 3), "Not": FunctionSpec(sympy.Not)},
     }
 )
-"""What takes conditions, and is one."""
+"""Functions of conditions whose result is a condition."""
 
 REDUCTIONS: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -82,16 +80,16 @@ REDUCTIONS: MappingProxyType[str, Any] = MappingProxyType(
 """Reductions: a body, then one or more limits ``(k, first, last)``, or ``k`` alone."""
 
 STRUCTURES = ("TensorComprehension", "Piecewise", "where")
-"""What takes other arguments than numbers."""
+"""Functions with other arguments than numbers."""
 
 CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
     {"pi": sympy.pi, "E": sympy.E, "True": sympy.true, "False": sympy.false}
 )
-"""What a name stands for that nothing else has."""
+"""Constants by name, for names that are not declared."""
 
 
 class IndexedBuilder:
-    """Expressions out of parts; ``scope`` holds the indices that are bound around a part."""
+    """Builder of the expression of a tree; ``scope`` maps the names of bound indices to symbols."""
 
     def __init__(self, root: Tree) -> None:
         *declarations, self.left = root.of_kind("declaration")
@@ -100,7 +98,7 @@ class IndexedBuilder:
         self.names.declare(lambda part: self.number_of(part, {}))
 
     def definition(self, right: Tree) -> Any:
-        """The tensor, or the scalar, that the left side names and the right side defines."""
+        """Return the tensor or scalar that the definition ``left = right`` defines."""
         left, names = self.left, self.names
         axes, shape = left.children, names.declared_shape
         if shape is not None and len(shape) != len(axes):
@@ -108,7 +106,7 @@ class IndexedBuilder:
         scope: dict[str, Any] = {}
         for axis in axes:
             if axis.kind != "name" or axis.text in scope:
-                raise axis.error("the left side holds indices, each a name of its own, as in f[i, j] = …")
+                raise axis.error("the left side has indices with different names, as in f[i, j] = …")
             names.check_index(axis)
             scope[axis.text] = indices(axis.text)
         body = self.value_of(right, scope)
@@ -124,11 +122,11 @@ class IndexedBuilder:
     # ------------------------------------------------------------------------ parts
 
     def number_of(self, part: Tree, scope: BoundIndices) -> Any:
-        """The value of a part that has to be a number."""
+        """Return the value of ``part``; raise `ParseError` if it is not a number."""
         return self.check_number(self.value_of(part, scope), part)
 
     def check_number(self, value: Any, part: Tree) -> Any:
-        """The value of a part, which is a number."""
+        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes."""
         if not isinstance(value, Expr):
             raise part.error("a number is expected here, not a condition; write where(condition, a, b)")
         if isinstance(value, TensorExpr) and value.shape:
@@ -136,14 +134,14 @@ class IndexedBuilder:
         return value
 
     def condition_of(self, part: Tree, scope: BoundIndices) -> Any:
-        """A part that has to be a condition."""
+        """Return the condition ``part``; raise `ParseError` if it is not a condition."""
         value = self.value_of(part, scope)
         if isinstance(value, Expr) or not isinstance(value, Boolean):
             raise part.error("a condition is expected here, such as i < j")
         return value
 
     def value_of(self, part: Tree, scope: BoundIndices) -> Any:
-        """The expression of a part; all numbers in it are finite and real, and none is too long."""
+        """Return the expression of ``part``; raise `ParseError` if a number in it is invalid or too long."""
         build: Callable[[Tree, BoundIndices], Any] = getattr(self, f"_build_{part.kind}")
         with errors_at(part):
             value = build(part, scope)
@@ -153,6 +151,7 @@ class IndexedBuilder:
         return read_number(part)
 
     def _build_name(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return the value of a name: a bound index, a size, a tensor of rank 0 or a constant."""
         name = part.text
         for named in (scope, self.names.sizes, self.names.tensors, CONSTANTS):
             if name in named:
@@ -168,20 +167,22 @@ class IndexedBuilder:
         )
 
     def _build_entry(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return an entry of a declared tensor or of a comprehension."""
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]
         elif read.kind == "call":
             tensor = self.value_of(read, scope)
         else:
-            raise part.error(f"{read.shown} is no declared tensor; {names_hint(self.names.tensors)}")
+            raise part.error(f"{read.shown} is not a declared tensor; {names_hint(self.names.tensors)}")
         if not isinstance(tensor, TensorExpr):
             raise part.error("only a tensor has entries")
         index = tuple(self.number_of(position, scope) for position in positions)
         return tensor[index]
 
     def _build_tuple(self, part: Tree, scope: BoundIndices) -> Any:
-        raise part.error("several values in parentheses stand in ranges and in cases of Piecewise only")
+        """Raise `ParseError`: a tuple is not a value."""
+        raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, scope: BoundIndices) -> Any:
         value = self.number_of(part.children[0], scope)
@@ -193,6 +194,7 @@ class IndexedBuilder:
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
 
     def _build_product(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return a chain of products, quotients, floor quotients and remainders, from left to right."""
         factors = [self.number_of(operand, scope) for operand in part.children]
         for sign, factor, operand in zip(part.tokens, factors[1:], part.children[1:], strict=True):
             if sign != "*" and factor.is_zero:
@@ -208,7 +210,7 @@ class IndexedBuilder:
         return self.join_checked(Mul, above)
 
     def join_checked(self, function: Any, operands: list[Any]) -> Any:
-        """A sum or a product whose numbers do not get too long."""
+        """Return ``function(*operands)``, a sum or a product, after checking the length of its numbers."""
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
@@ -217,6 +219,7 @@ class IndexedBuilder:
         return base**exponent
 
     def _build_comparison(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return a chain of comparisons such as ``0 <= i < n`` as one condition."""
         values = [self.number_of(operand, scope) for operand in part.children]
         pairs = zip(part.tokens, values[:-1], values[1:], strict=True)
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
@@ -233,6 +236,7 @@ class IndexedBuilder:
     # ------------------------------------------------------------------------ calls
 
     def _build_call(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return a call: a reduction, a comprehension, a choice, or a function of numbers or conditions."""
         name = part.text
         if name in REDUCTIONS or name == "TensorComprehension":
             return self.build_binder(part, scope)
@@ -241,7 +245,7 @@ class IndexedBuilder:
         spec = FUNCTIONS.get(name) or CONNECTIVES.get(name)
         if spec is None:
             if name in self.names.tensors:
-                raise part.error(f"{short(name)} is a tensor; its indices stand in brackets, as in {short(name)}[i]")
+                raise part.error(f"{short(name)} is a tensor; its indices are in brackets, as in {short(name)}[i]")
             if name in MATRIX_FUNCTIONS:
                 raise part.error(
                     f"{name} is a function of whole matrices, and not of index notation: write a matrix formula, "
@@ -262,7 +266,7 @@ class IndexedBuilder:
         return spec.function(*values)
 
     def build_choice(self, part: Tree, scope: BoundIndices) -> Any:
-        """``where(condition, a, b)``, or ``Piecewise((a, condition), …)``."""
+        """Return ``where(condition, a, b)`` or ``Piecewise((a, condition), …)`` as a `Piecewise`."""
         if part.text == "where":
             if len(part.children) != 3:
                 raise part.error("where takes a condition and two values, as in where(i < j, a, b)")
@@ -281,7 +285,7 @@ class IndexedBuilder:
             return choice(found)
 
     def build_binder(self, part: Tree, scope: BoundIndices) -> Any:
-        """A reduction, or a tensor given entry by entry: a body, then its ranges."""
+        """Return a reduction or comprehension: its body with the bound indices of its ranges."""
         body, *limits = part.children
         is_tensor = part.text == "TensorComprehension"
         if not limits:
@@ -304,108 +308,3 @@ class IndexedBuilder:
                 ends += [extent] if is_tensor else [Integer(0), extent - 1]
         found = [(inner[index.text], *ends) for index, ends in ranges]
         return TensorComprehension(value, *found) if is_tensor else REDUCTIONS[part.text](value, *found[::-1])
-
-
-class DeclaredNames:
-    """The names of one input.
-
-    Attributes
-    ----------
-    tensors : dict
-        The declared tensors, in the order of their declarations, without the one that is defined.
-    sizes : dict
-        The symbols in the shapes, and the declared integers.
-    declared_shape : tuple of Expr or None
-        The shape of the tensor that is defined, where it is declared too.
-    """
-
-    def __init__(self, declarations: list[Tree], defined: Tree) -> None:
-        self.tensors: dict[str, TensorSymbol] = {}
-        self.declared_shape: tuple[Any, ...] | None = None
-        self.declarations = declarations
-        self.defined = defined.text
-        check_declarations(declarations)
-        check_not_keyword(defined)
-        self.sizes = {node.text: indices(node.text) for node in declarations if is_integer(node) and not has_axes(node)}
-        names = {node.text for node in declarations}
-        for node in declarations:
-            self._collect_sizes(names, node)
-
-    def declare(self, extent: Callable[[Tree], Any]) -> None:
-        """Make the tensors, with the extents of their axes."""
-        for node in self.declarations:
-            axes = tuple(map(extent, node.children))
-            if node.text == self.defined:
-                self.declared_shape = axes
-            elif node.text not in self.sizes:
-                self.tensors[node.text] = _tensor(node, axes)
-
-    def argument(self, node: Tree) -> TensorSymbol:
-        """The tensor that is differentiated by."""
-        tensor, name = self.tensors.get(node.text), short(node.text)
-        if tensor is None and node.text == self.defined:
-            raise node.error(f"{name} is what is defined; {names_hint(self.tensors)}")
-        if tensor is None:
-            raise node.error(f"wrt takes a declared tensor, and {name} is none; {names_hint(self.tensors)}")
-        if tensor.dtype is int:
-            raise node.error(f"nothing is differentiated by {name}, a tensor of integers")
-        return tensor
-
-    def check_index(self, node: Tree) -> None:
-        """Raise where an index has a name that stands for something else."""
-        check_not_keyword(node)
-        if node.text in self.tensors or node.text in self.sizes:
-            what = "a tensor" if node.text in self.tensors else "a size"
-            raise node.error(f"{short(node.text)} is {what}, so no index has this name; take another")
-
-    def extent_of(self, index: Tree, body: Tree) -> Any:
-        """The extent of all axes in ``body`` at which the name of ``index`` stands alone.
-
-        Raises
-        ------
-        ParseError
-            If there is no such axis, or if two have different extents.
-        """
-        name = short(index.text)
-        found: dict[Any, str] = {}
-        for node in bottom_up(body):
-            tensor = self.tensors.get(node.children[0].text) if node.kind == "entry" else None
-            if tensor is None or node.children[0].kind != "name":
-                continue
-            for axis, (at, extent) in enumerate(zip(node.children[1:], tensor.shape, strict=False)):
-                if at.kind == "name" and at.text == index.text:
-                    found.setdefault(extent, f"{tensor.name} (axis {axis})")
-        if len(found) == 1:
-            return next(iter(found))
-        what = " and ".join(f"{name} runs to {extent} along {where}" for extent, where in [*found.items()][:2])
-        raise index.error(
-            f"{what or f'no axis tells how far {name} runs'}; write its range, as in ({name}, 0, n - 1) in a sum, or "
-            "declare the shape of the result"
-        )
-
-    def _collect_sizes(self, names: set[str], declaration: Tree) -> None:
-        """The sizes in a shape."""
-        for node in bottom_up(declaration):
-            if node.kind == "name" and node.text not in self.sizes:
-                if node.text in names:
-                    raise node.error(
-                        f"{short(node.text)} is a tensor and stands in a shape; a size is a name of its own"
-                    )
-                check_not_keyword(node)
-                self.sizes[node.text] = indices(node.text)
-
-
-def has_axes(declaration: Tree) -> bool:
-    """Whether a declaration, or the left side of the definition, has brackets."""
-    return len(declaration.tokens) > 1 + is_integer(declaration)
-
-
-def is_integer(declaration: Tree) -> bool:
-    """Whether what is declared holds integers."""
-    return declaration.tokens[0].type == "INT"
-
-
-def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
-    with errors_at(node):
-        tensor: TensorSymbol = TensorSymbol(node.text, axes, dtype=int if is_integer(node) else float)
-        return tensor

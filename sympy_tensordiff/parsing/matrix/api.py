@@ -1,4 +1,4 @@
-"""`read_matrix`: a matrix formula as an expression, and what the front end has to know of the language."""
+"""The function `read_matrix`, the inference of the orders of names, and the definition of the language."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 MAX_INPUT = 5_000
-"""The longest input, in characters."""
+"""The greatest number of characters of an input."""
 MAX_DEPTH = 60
-"""So many levels of parentheses and calls may stand inside of each other."""
+"""The greatest nesting depth of parentheses and calls."""
 EXAMPLE = '"x\'*A*x" or "declare A[m, n], x[n]  norm2(A*x)^2  derivative wrt x"'
 _NUMPY = frozenset({"AT", "POWER", "DOT_T"})
 _MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
@@ -52,7 +52,7 @@ _EQUATION = "a formula is an expression without `=`; index notation reads f[i] =
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """What is said about frequent slips; nothing where it is none of them."""
+    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -72,7 +72,7 @@ FORMULAS = Language(
         "": "names and operators consist of the letters and signs of ASCII",
         "=": _EQUATION,
         **dict.fromkeys("‖∥", "the norm is ||x||"),
-        ".": "a number has a digit before or behind the point, and the only attribute is .T",
+        ".": "a number has a digit before or after the point, and the only attribute is .T",
         "\\": "write inv(A)*b",
         "_": "names begin with a letter",
         **dict.fromkeys("{}", "parentheses are round"),
@@ -89,12 +89,12 @@ FORMULAS = Language(
 
 
 _SYMPY_NAMES = {"Abs": "abs", "Max": "max", "Min": "min"}
-"""Functions of numbers as SymPy prints them."""
+"""Names under which SymPy prints functions of numbers."""
 _WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """The expression of a formula, with the tensors that its names stand for."""
+    """Parse a matrix formula; infer the orders and sizes of names that are not declared."""
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
     for node in nodes:
@@ -123,14 +123,14 @@ def read_matrix(text: str) -> ParsedExpression:
 
 
 def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
-    """The names of tensors and numbers, each with the first place at which it stands."""
+    """Return the names of tensors and numbers, each with its first occurrence."""
     sizes: set[Tree] = set()
     for node in nodes:
         if node.kind == "call" and node.text in CONSTANT_TENSORS:
             sizes.update(part for operand in node.children for part in bottom_up(operand))
     for node in nodes:
         if node.kind == "tuple" and node not in sizes:
-            raise node.error("several values in parentheses stand in sizes only, as in zeros((n, m))")
+            raise node.error("several values in parentheses occur only in sizes, as in zeros((n, m))")
     found: dict[str, Tree] = {}
     for node in sorted(nodes, key=lambda node: node.position):
         if node.kind == "name" and node not in sizes and node.text not in ("eye", "pi"):
@@ -141,7 +141,7 @@ def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
 
 
 def _is_numpy(nodes: list[Tree]) -> bool:
-    """Whether the operators are NumPy's, among them ``*`` for the product of the entries."""
+    """Return whether the formula uses NumPy's operators; raise `ParseError` if it mixes them with MATLAB's."""
     marks = {kind: [t for n in nodes for t in n.tokens if t.type in kind] for kind in (_NUMPY, _MATLAB)}
     numpy, matlab = marks.values()
     if numpy and matlab:
@@ -157,7 +157,7 @@ def _is_numpy(nodes: list[Tree]) -> bool:
 def _build_expression(
     nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]
 ) -> tuple[dict[str, TensorSymbol], Any]:
-    """The tensors and the expression."""
+    """Return the tensors by name and the expression, for given orders of the names."""
     unified = AxisClasses()
     sizes: dict[str, int] = {}
     axes: dict[str, Axes] = {}
@@ -183,13 +183,13 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """The sizes that the input names, by the classes of their axes."""
+    """Return the sizes that the input names, by the representatives of their axes."""
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
         if name in orders:
-            raise root.error(f"{short(name)} stands for a size and for a number or a tensor; take another name for one")
+            raise root.error(f"{short(name)} is the name of a size and of a number or tensor; rename one of them")
         if name[0].isdigit() and (not name.isdecimal() or not 0 < int(name[:10]) < 10**6):
-            raise root.error(f"the size {short(name)} is no whole number from 1 to 999999")
+            raise root.error(f"the size {short(name)} is not an integer from 1 to 999999")
         value = int(name) if name[0].isdigit() else indices(name)
         other, _ = known.setdefault(unified.root(axis), (name, value))
         if other != name:
@@ -198,6 +198,7 @@ def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders
 
 
 def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
+    """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur."""
     if node.text not in tensors:
         raise node.error(
             f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
@@ -209,15 +210,15 @@ def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
 
 
 MAX_READINGS = 2_000
-"""So many readings are compared; with more names, capitals are matrices, and all others vectors or numbers."""
+"""The greatest number of readings compared; beyond it, capitals are matrices, other names vectors or numbers."""
 _CAPITAL = {MATRIX: 0, COLUMN: 4, NUMBER: 6}
 _OTHER = {COLUMN: 0, NUMBER: 0, MATRIX: 4}
-"""How much speaks against an order of a name, because of its first letter."""
+"""Penalties of the orders of a name, by its first letter."""
 _PLURAL = {NUMBER: "numbers", COLUMN: "vectors", MATRIX: "matrices"}
 
 
 class Reading(NamedTuple):
-    """The orders of all names, and how much speaks against them by the formula and by the letters."""
+    """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
 
     orders: dict[str, int]
     use_penalty: int
@@ -225,20 +226,21 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
+        """The sum of both penalties."""
         return self.use_penalty + self.letter_penalty
 
 
 def infer_orders(
     nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The orders of all names, and of those that another reading gives another order, but for their letters.
+    """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
-    ``names`` are all names with a place at which they stand, ``declared`` the orders of some.
+    ``declared`` holds the orders of declared names.
 
     Raises
     ------
     ParseError
-        If the formula has no reading, or two that are as good; the message shows both.
+        If the formula has no reading, or two equally good ones; the message shows both.
     """
     readings = _readings(nodes, names, declared, is_numpy)
     best = readings[0]
@@ -256,7 +258,7 @@ def infer_orders(
 def _readings(
     nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
 ) -> list[Reading]:
-    """All readings, the best first."""
+    """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
     choices = [_CAPITAL if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
@@ -291,7 +293,7 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """The error that shows two readings."""
+    """Return the error that shows two equally good readings."""
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))
     is_one = len(differing) == 1
@@ -307,7 +309,7 @@ def _ambiguous(
 
 
 def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
-    """The orders of some names in words."""
+    """Return the orders of ``names`` in words."""
     kinds = {orders[name] for name in names}
     if len(kinds) == 1:
         return _PLURAL[kinds.pop()]
@@ -315,10 +317,10 @@ def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
 
 
 def order_word(order: int) -> str:
-    """The order of a name, for which a vector is a column."""
+    """Return ``order`` in words; a column is called a vector."""
     return SHAPE_NAMES[order].replace("column ", "")
 
 
 def declaration(name: str, order: int) -> str:
-    """How a name is declared with an order."""
+    """Return the declaration of ``name`` with this ``order``, as suggested in messages."""
     return f"{short(name)}{('', '[n]', '[n]', '[n, m]')[order]}"

@@ -1,4 +1,4 @@
-"""The expression of a formula, once the axes of all its parts have sizes."""
+"""Expressions from trees of matrix formulas with known shapes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _PLAIN: dict[str, Any] = {
 
 
 class MatrixBuilder:
-    """One pass over a tree, the parts of each node first.
+    """Builder of the expression of a tree, operands before their node.
 
-    A value is an expression and its order: a column and a row are tensors with one axis.
+    Rows and columns are tensors of rank 1; `orders` has the shape code of each node.
     """
 
     def __init__(self, shapes: ShapeInference, sizes: Mapping[int, Any], tensors: Mapping[str, TensorSymbol]) -> None:
@@ -54,7 +54,7 @@ class MatrixBuilder:
         self.orders = {node: shape_code(axes) for node, axes in shapes.axes.items()}
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """The expression of the last node."""
+        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.children]
             with errors_at(node):
@@ -64,7 +64,7 @@ class MatrixBuilder:
         return self.values[nodes[-1]]
 
     def shape(self, axes: Sequence[int | None]) -> tuple[Any, ...]:
-        """The sizes of the axes that there are."""
+        """Return the sizes of the ``axes`` that are not None."""
         root = self.shapes.unified.root if self.shapes.unified else int
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
 
@@ -72,6 +72,7 @@ class MatrixBuilder:
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
+        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, whose value is not used."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":
@@ -97,7 +98,7 @@ class MatrixBuilder:
         return self.operations.add(terms)
 
     def _build_product(self, node: Tree, *parts: Any) -> Any:
-        """A chain of products and quotients from the left; the order of what stands left decides what ``*`` is."""
+        """Return a chain of products and quotients; the shapes of both operands decide the meaning of ``*``."""
         value, order = parts[0], self.orders[node.children[0]]
         for sign, part, operand in zip(node.tokens, parts[1:], node.children[1:], strict=True):
             other = self.orders[operand]
@@ -117,6 +118,7 @@ class MatrixBuilder:
         return value
 
     def _build_power(self, node: Tree, base: Any, exponent: Any) -> Any:
+        """Return an element-wise power, or an integer power of a square matrix."""
         if node.tokens[0] != "^" or self.orders[node] == NUMBER:
             return self.operations.power(base, exponent)
         number = integer_exponent(node.children[1])
@@ -127,6 +129,7 @@ class MatrixBuilder:
         return value
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
+        """Return a function of the operands."""
         name = node.text
         if name in ENTRYWISE:
             return self.apply_entrywise(name, parts[0])
@@ -151,7 +154,7 @@ class MatrixBuilder:
                 return _PLAIN[name](*parts)
 
     def apply_entrywise(self, name: str, value: Any) -> Any:
-        """A function of all entries."""
+        """Return the element-wise function ``name`` of a tensor or scalar."""
         if shape_of(value):
             return _ENTRYWISE[name](value)
         name = "log" if name == "ln" else name

@@ -1,6 +1,6 @@
-"""The axes of all parts of a formula for given orders of its names, and what is unusual about these orders.
+"""Shapes of all parts of a matrix formula for given orders of its names, with a penalty for unusual uses.
 
-A number has no axes, a column rows, a row columns, a matrix both: an axis is a number, or None where there is none.
+Axes are a pair (rows, columns), each an axis number or None: a number has neither, a column only rows.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ FUNCTIONS = (
 )
 
 UNUSUAL, RARE, ODD = 1, 2, 4
-"""How much speaks against a reading: a number behind a tensor, a row with a number before it, a number added to all
-entries, and the transpose of a number."""
+"""Penalties of a reading: a number after a tensor or a row after a number; a number added to all entries; the transpose
+of a number."""
 
 
 def shape_code(axes: Axes) -> int:
-    """The order of what has these axes."""
+    """Encode which axes are present: 0 for a number, 1 for a column, 2 for a row, 3 for a matrix."""
     return (axes[0] is not None) + 2 * (axes[1] is not None)
 
 
 class ShapeInference:
-    """One pass over a tree, the parts of each node first.
+    """Inference of the axes of all nodes, operands before their node.
 
     Parameters
     ----------
     orders : mapping
         The order of each name.
     is_numpy : bool
-        Whether ``*`` is element by element, as for NumPy's arrays.
+        Whether ``*`` is element-wise, as for NumPy arrays.
     unified : AxisClasses, optional
-        Where axes become equally long; without it orders are compared only.
+        The classes of axes of equal length; without it only orders are compared.
     names : mapping, optional
         The axes of the names.
 
     Attributes
     ----------
     penalty : int
-        How much speaks against the orders.
+        The total penalty of the orders.
     axes : dict
         The axes of each node.
     sizes : dict
-        The axes that stand for the sizes in ``ones(n)``.
+        The axes of the sizes named in ``ones(n)``.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ShapeInference:
         self.constants: set[Tree] = set()
 
     def run(self, nodes: Iterable[Tree]) -> Axes:
-        """The axes of the last node."""
+        """Infer the axes of all ``nodes`` in bottom-up order and return those of the last."""
         found: Axes = (None, None)
         for node in nodes:
             parts = [self.axes[part] for part in node.children]
@@ -89,15 +89,15 @@ class ShapeInference:
         return found
 
     def new_axes(self, order: int) -> Axes:
-        """New axes."""
+        """Return new axes for the shape code ``order``."""
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """A new axis."""
+        """Return a new axis (0 if axes are not unified)."""
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
-        """Two axes are equally long."""
+        """Record that two axes are equally long; None is ignored."""
         if self.unified and first is not None and second is not None:
             self.unified.unify(first, second)
 
@@ -112,7 +112,7 @@ class ShapeInference:
         return self.names.get(node.text, (None, None))
 
     def new_square(self) -> Axes:
-        """The axes of a square matrix."""
+        """Return the axes of a new square matrix."""
         axis = self.new_axis()
         return axis, axis
 
@@ -128,7 +128,9 @@ class ShapeInference:
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
-        """Operands of one shape, or numbers, which fit every shape."""
+        """Return the axes of an element-wise operation; raise `ParseError` if tensors among the operands differ in
+        shape.
+        """
         tensors = [part for part in parts if has_axis(part)]
         for part in tensors[1:]:
             if shape_code(part) != shape_code(tensors[0]):
@@ -147,6 +149,7 @@ class ShapeInference:
         return tensors[0] if tensors else parts[0]
 
     def _infer_product(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a chain of products and quotients."""
         found = parts[0]
         for number, (sign, part, axes) in enumerate(zip(node.tokens, node.children[1:], parts[1:], strict=True)):
             left = [node.children[0]] if number == 0 else []
@@ -155,7 +158,7 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """One operator of a chain of products and quotients."""
+        """Return the axes after one operator of a chain of products and quotients."""
         if sign == "@":
             return self.infer_matmul(node, left, axes)
         if sign in (".*", "./"):
@@ -171,7 +174,7 @@ class ShapeInference:
         return self.infer_matrix_product(node, left, axes)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """The product of matrices, with numbers that scale."""
+        """Return the axes of a matrix product, or of a product with a number."""
         if not has_axis(left) or not has_axis(right):
             return left if has_axis(left) else right
         if (left[1] is None) != (right[0] is None):
@@ -184,7 +187,7 @@ class ShapeInference:
         return left[0], right[1]
 
     def infer_matmul(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """The product ``@`` of NumPy, in which vectors are neither columns nor rows."""
+        """Return the axes of NumPy's ``@``, for which a vector is neither a column nor a row."""
         if not has_axis(left) or not has_axis(right):
             raise node.error("the product @ takes vectors and matrices; write * for a factor that is a number")
         self.unify(right[0] if right[0] is not None else right[1], left[1] if left[1] is not None else left[0])
@@ -193,6 +196,7 @@ class ShapeInference:
         return (*outer, None, None)[:2]  # type: ignore[return-value]
 
     def _infer_power(self, node: Tree, base: Axes, exponent: Axes) -> Axes:
+        """Return the axes of an element-wise power, or of an integer power of a square matrix."""
         sign = node.tokens[0]
         if sign in (".^", "**"):
             self.penalty += (ODD - 1) * (sign == ".^" and not has_axis(base))
@@ -208,6 +212,7 @@ class ShapeInference:
         )
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
+        """Return no axes for ``|c|``; raise `ParseError` if the operand is not a number."""
         if has_axis(operand):
             raise node.error(
                 f"{node.shown} takes a number, not {SHAPE_NAMES[shape_code(operand)]}; write abs(x) for the entries, "
@@ -219,6 +224,7 @@ class ShapeInference:
         return None, None
 
     def _infer_call(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a function; raise `ParseError` if the arguments do not fit."""
         name = node.text
         if name not in FUNCTIONS:
             raise node.error(
@@ -248,7 +254,7 @@ class ShapeInference:
         return self.infer_other_call(node, parts[0])
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
-        """The functions of one argument that differ in what they take."""
+        """Return the axes of a function of one argument with its own rule."""
         match node.text:
             case "vector":
                 self.check_shape(node, axes, NUMBER)
@@ -272,7 +278,7 @@ class ShapeInference:
                 return None, None
 
     def infer_constant(self, node: Tree) -> Axes:
-        """``ones(n)``, ``zeros((n, m))``, ``eye(n)``: the axes of the sizes that are named."""
+        """Return the axes of ``ones(n)``, ``zeros((n, m))`` or ``eye(n)``, from the named sizes."""
         sizes = node.children[0].children if node.children and node.children[0].kind == "tuple" else node.children
         found: list[int | None] = [self.axis_of_size(part) for part in sizes]
         if node.text in ("eye", "DeltaTensor"):
@@ -282,31 +288,31 @@ class ShapeInference:
         return (*found, None)[:2]  # type: ignore[return-value]
 
     def axis_of_size(self, node: Tree) -> int:
-        """The axis that stands for a size."""
+        """Return the axis of the size that ``node`` names, created at its first use."""
         if node.kind not in ("name", "number"):
-            raise node.error(f"{node.shown} is no size: a size is a name or a whole number")
+            raise node.error(f"{node.shown} is not a size: a size is a name or an integer")
         if node.text not in self.sizes:
             self.sizes[node.text] = self.new_axis()
         return self.sizes[node.text]
 
     def check_shape(self, node: Tree, axes: Axes, *orders: int) -> None:
-        """Raise where the argument of a function has none of the orders."""
+        """Raise `ParseError` if the argument of a function has none of the shape codes ``orders``."""
         if shape_code(axes) not in orders:
             wanted = " or ".join(SHAPE_NAMES[order] for order in orders)
             raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
 
     def axis_of_vector(self, node: Tree, axes: Axes) -> int | None:
-        """The axis of a vector."""
+        """Return the axis of a row or column; raise `ParseError` for anything else."""
         self.check_shape(node, axes, COLUMN, ROW)
         return axes[0] if axes[0] is not None else axes[1]
 
 
 MAX_MATRIX_POWER = 20
-"""The highest power of a matrix."""
+"""The greatest absolute exponent of a matrix."""
 
 
 def integer_exponent(node: Tree) -> int | None:
-    """The exponent of a matrix."""
+    """Return the exponent of a matrix, a literal integer from -20 to 20 except 0, or None."""
     sign = 1
     while node.kind == "signed":
         sign = -sign if node.text == "-" else sign
@@ -322,12 +328,12 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def argument_counts(name: str) -> tuple[int, int]:
-    """How many arguments a function takes at least and at most."""
+    """Return the least and the greatest number of arguments of the function ``name``."""
     if name in CONSTANT_TENSORS:
         return 1 - (name == "eye"), 2
     return (2, 100) if name in EXTREMA else (2, 2) if name in VECTOR_FUNCTIONS else (1, 1)
 
 
 def has_axis(axes: Axes) -> bool:
-    """Whether there is an axis."""
+    """Return whether there is an axis: the shape is not that of a number."""
     return axes != (None, None)
