@@ -380,6 +380,7 @@ def _integer_between(least: int, most: int) -> Callable[[str], int]:
     """Return a parser of integers from ``least`` to ``most``."""
 
     def number(text: str) -> int:
+        """Return ``text`` as an integer; raise `ArgumentTypeError` if it is out of range."""
         if not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text} is not from {least} to {most}")
         return int(text)

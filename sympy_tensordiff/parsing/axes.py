@@ -199,8 +199,8 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether ``node`` does not require its operands to have axes, as a matrix function or a product with
-        letters does.
+        """Return whether operands of ``node`` may be numbers without axes; matrix functions and products with letters
+        add axes.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 

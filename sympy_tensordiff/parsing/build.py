@@ -162,8 +162,8 @@ class ThesisBuilder:
         return self.build_einsum(groups, found.output, values)
 
     def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """Return the einsum product; a product of scalars, or of one filled tensor with unchanged letters, is
-        simplified.
+        """Return the einsum product of ``values`` with the letters ``groups``; products of scalars only are plain
+        products.
         """
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]

@@ -151,6 +151,7 @@ def read(language: Language, source: str) -> Tree:
 
 @cache
 def _parser(grammar: str) -> lark.Lark:
+    """Return lark's parser for the file ``grammar``; cached."""
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
     return lark.Lark(text, parser="lalr", lexer="basic", transformer=_TreeBuilder())
 
@@ -184,10 +185,12 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
 
 
 def _start(part: Token | Tree) -> int:
+    """Return the position of the first character of ``part``."""
     return part.start if isinstance(part, Tree) else part.start_pos or 0
 
 
 def _end(part: Token | Tree) -> int:
+    """Return the position after the last character of ``part``."""
     return part.end if isinstance(part, Tree) else part.end_pos or 0
 
 

@@ -149,7 +149,9 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_exponential(self, value: Any) -> None:
-        """Check ``exp(value)`` like powers, since SymPy evaluates ``exp(n*log(b))`` to ``b**n``."""
+        """Raise `NumberError` for ``exp(n*log(b))`` as for ``b**n``, to which SymPy evaluates it; ``value`` is the
+        exponent.
+        """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
             for logarithm in factors:

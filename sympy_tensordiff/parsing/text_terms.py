@@ -1,8 +1,6 @@
-"""Pieces of text in the language of the thesis, with their precedence, length and rank, and operators that combine
-them.
+"""Pieces of text in the language of the thesis, with their precedence, length and rank, and operators that combine them.
 
-A piece refers to other pieces, and its text is joined only at the end, because shared subexpressions may make the text
-of a small expression extremely long. This module also splits terms, and composes functions from those of the language.
+The text of a piece is joined only at the end: shared subexpressions may make the text of a small expression very long.
 """
 
 from __future__ import annotations

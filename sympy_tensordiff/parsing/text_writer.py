@@ -40,7 +40,7 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """Pieces and operands of the variables of an element-wise function; compared by identity."""
+    """Scope inside an element-wise function: the written operands, and the operands themselves, by variable."""
 
     variables: Mapping[Any, Piece]
     operands: Mapping[Any, Any]

@@ -192,6 +192,7 @@ def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
     found: list[Any] = []
 
     def write() -> str:
+        """Find a certificate of convexity, else of concavity, and return it as text."""
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]

@@ -48,15 +48,18 @@ class _Handler(RequestHandler):
     """Base of all request handlers: access check and security headers."""
 
     def set_default_headers(self) -> None:
+        """Set the security headers."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.clear_header("Server")
 
     def prepare(self) -> None:
+        """Refuse a request from another site."""
         if not is_local_request(self.request, self.settings["port"]):
             raise HTTPError(403, reason="Only this page may ask")
 
     def write_error(self, status_code: int, **details: Any) -> None:
+        """Send the reason of an HTTP error as JSON."""
         self.send_json({"error": self._reason})
 
     def send_json(self, answer: Any) -> None:
@@ -69,6 +72,7 @@ class _Files(_Handler):
     """Handler of the static files, which are read at the start of the server and looked up by name."""
 
     def get(self, name: str) -> None:
+        """Send the static file ``name``; the page itself for ""."""
         content = self.settings["page"].get(name or "index.html")
         if content is None:
             raise HTTPError(404)
@@ -133,6 +137,7 @@ class _HTTPServer(HTTPServer):
     connections = 0
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        """Accept a connection, or close it if there are too many."""
         if self.connections >= MAX_CONNECTIONS:
             stream.close()
             return
@@ -140,6 +145,7 @@ class _HTTPServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
+        """Count a closed connection."""
         self.connections -= 1
         super().on_close(server_conn)
 

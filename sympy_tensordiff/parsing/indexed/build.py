@@ -148,6 +148,7 @@ class IndexedBuilder:
             return self.numbers.check_real(value) if isinstance(value, Expr) else value
 
     def _build_number(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return the exact value of a number."""
         return read_number(part)
 
     def _build_name(self, part: Tree, scope: BoundIndices) -> Any:
@@ -185,10 +186,12 @@ class IndexedBuilder:
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return an operand with a sign."""
         value = self.number_of(part.children[0], scope)
         return -value if part.text == "-" else value
 
     def _build_sum(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return a sum or difference."""
         terms = [self.number_of(operand, scope) for operand in part.children]
         signs = ("+", *part.tokens)
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
@@ -214,6 +217,7 @@ class IndexedBuilder:
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return a power, after checking its numbers."""
         base, exponent = (self.number_of(operand, scope) for operand in part.children)
         self.numbers.check_power(base, exponent)
         return base**exponent
@@ -225,12 +229,15 @@ class IndexedBuilder:
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return the conjunction of conditions."""
         return sympy.And(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_either(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return the disjunction of conditions."""
         return sympy.Or(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_inverse(self, part: Tree, scope: BoundIndices) -> Any:
+        """Return the negation of a condition."""
         return sympy.Not(self.condition_of(part.children[0], scope))
 
     # ------------------------------------------------------------------------ calls

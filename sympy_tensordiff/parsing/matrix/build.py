@@ -69,6 +69,7 @@ class MatrixBuilder:
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
 
     def _build_number(self, node: Tree) -> Any:
+        """Return the exact value of a number."""
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
@@ -80,18 +81,23 @@ class MatrixBuilder:
         return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
+        """Return the absolute value of a number."""
         return self.apply_entrywise("abs", value)
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
+        """Return 0: sizes such as ``(n, m)`` have no value."""
         return S.Zero
 
     def _build_signed(self, node: Tree, value: Any) -> Any:
+        """Return an operand with a sign."""
         return self.operations.negated(value) if node.text == "-" else value
 
     def _build_transpose(self, node: Tree, value: Any) -> Any:
+        """Return the transpose of a matrix, and rows and columns unchanged, since both are tensors of rank 1."""
         return operators.transposed(value) if self.orders[node] == MATRIX else value
 
     def _build_sum(self, node: Tree, *parts: Any) -> Any:
+        """Return a sum or difference."""
         terms = [*parts[:1]]
         for sign, part in zip(node.tokens, parts[1:], strict=True):
             terms.append(self.operations.negated(part) if sign == "-" else part)

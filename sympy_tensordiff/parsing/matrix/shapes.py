@@ -104,9 +104,11 @@ class ShapeInference:
     # -------------------------------------------------------------- nodes
 
     def _infer_number(self, node: Tree) -> Axes:
+        """Return no axes."""
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
+        """Return the axes of a name, or a new square matrix for ``eye``."""
         if node.text == "eye" and node.text not in self.names:
             return self.new_square()
         return self.names.get(node.text, (None, None))
@@ -117,14 +119,17 @@ class ShapeInference:
         return axis, axis
 
     def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes of the operand."""
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes in reverse order; ``.T`` leaves vectors unchanged. A transposed number has a penalty."""
         if not has_axis(operand):
             self.penalty += ODD
         return operand if node.text == ".T" and operand[1] is None else operand[::-1]
 
     def _infer_sum(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a sum."""
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
@@ -221,6 +226,7 @@ class ShapeInference:
         return operand
 
     def _infer_tuple(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes: a tuple only lists sizes."""
         return None, None
 
     def _infer_call(self, node: Tree, *parts: Axes) -> Axes:
