@@ -116,10 +116,10 @@ def run(
     seconds = time.perf_counter() - begin
     page.title(f"One of its four derivatives, which one reverse sweep gives ({seconds * 1e3:.0f} ms)")
     page.formula("dd", gradients[-1])
-    page.title("On the CPU (Numba)")
-    function, backward = compile_and_time(page, progress, task, gradients, arrays, "numba", repeats)
+    page.title("On the CPU (LLVM)")
+    function, backward = compile_and_time(page, progress, task, gradients, arrays, "llvm", repeats)
     found = relative_errors(task, function, backward(*arrays), arrays, seed)
-    all_passed = report_errors(page, "largest relative error, beside central differences", task.variables, found)
+    all_passed = report_errors(page, "largest relative error, compared with central differences", task.variables, found)
     if cuda:
         page.title("The CUDA kernel of dd, as td.generate_code(..., 'cuda') prints it")
         page.write_line(str(td.generate_code((*task.variables, task.cotangent), gradients[-1], "cuda")))

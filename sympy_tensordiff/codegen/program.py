@@ -148,8 +148,11 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     )
     of_rows: set[str] = set()
     program = assemble(task, of_rows if options.rows and options.temporaries else None)
-    if of_rows - _row_temporaries(program) and _whole_tables(other := assemble(task)) < _whole_tables(program):
-        program = other
+    rows = _row_temporaries(program) if of_rows else set()
+    if of_rows - rows:
+        other = assemble(task)
+        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
+            program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -170,9 +173,8 @@ def _row_temporaries(program: Program) -> set[str]:
     return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
 
 
-def _whole_tables(program: Program) -> int:
-    """How many temporaries with several axes are more than one row where kernels run together."""
-    rows = _row_temporaries(program)
+def _whole_tables(program: Program, rows: set[str]) -> int:
+    """The number of temporaries with several axes that are none of ``rows``, of which one row is enough."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 

@@ -1,4 +1,4 @@
-"""Pieces of text in the language of the thesis, with their precedence, length and rank, and operators that combine them.
+"""Pieces of text in the language of the thesis, with precedence, length and rank, and operators that combine them.
 
 The text of a piece is joined only at the end: shared subexpressions may make the text of a small expression very long.
 """
