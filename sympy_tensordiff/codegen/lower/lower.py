@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
+from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
@@ -286,6 +287,7 @@ class Lowering(Matrices):
             )
         if len(nodes) == 1:
             variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
+            variables, rows = in_memory_order(self.planner, variables, rows, bodies[0], block.context, self.hints)
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
         for name, body in zip(names, bodies, strict=True):
             self._count_uses(body)
