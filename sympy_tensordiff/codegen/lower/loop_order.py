@@ -139,7 +139,7 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """How often functions, powers and inner reductions are computed, each in the outermost loop that knows its indices."""
+    """How often functions, powers and inner sums are computed, each in the outermost loop that knows its indices."""
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:
