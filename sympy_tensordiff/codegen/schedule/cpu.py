@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
@@ -294,6 +295,10 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
+def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
+
+
 def is_range(test: If, variable: str) -> bool:
     """Whether the conditions on a variable are bounds, one of which is not a number."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
@@ -327,6 +332,7 @@ LOOPS = (
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
+    Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )
 """What is done with a loop."""
