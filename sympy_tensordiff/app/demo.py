@@ -114,8 +114,8 @@ def run(
     seconds = time.perf_counter() - begin
     page.title(f"One of its four derivatives, which one reverse sweep gives ({seconds * 1e3:.0f} ms)")
     page.formula("dd", gradients[-1])
-    page.title("On the CPU (Numba)")
-    function, backward = compiled(page, progress, task, gradients, arrays, "numba", repeats)
+    page.title("On the CPU (LLVM)")
+    function, backward = compiled(page, progress, task, gradients, arrays, "llvm", repeats)
     found = relative_errors(task, function, backward(*arrays), arrays, seed)
     good = verdict(page, "largest relative error, beside central differences", task.variables, found)
     if cuda:

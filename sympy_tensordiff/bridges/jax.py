@@ -16,7 +16,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def jax_function(
-    args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
 ) -> Callable[..., Any]:
     """A function of JAX's arrays that computes ``expr``, with the derived derivatives.
 
@@ -30,7 +30,7 @@ def jax_function(
         A tensor expression or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that derivatives are for; by default all tensors of real numbers and all real symbols.
-    backend : {"numba", "numpy"}
+    backend : {"llvm", "numba", "numpy"}
     **options
         Those of `lambdify`, for all kernels.
 
@@ -73,8 +73,8 @@ def jax_function(
     >>> jax.jit(jax.hessian(f))(jnp.ones(3))  # doctest: +SKIP
     """
     jax = _load()
-    if backend not in ("numba", "numpy"):
-        raise ArgumentError(f"jax_function works with the backends 'numba' and 'numpy', not with {backend!r}")
+    if backend not in ("llvm", "numba", "numpy"):
+        raise ArgumentError(f"jax_function works with the backends 'llvm', 'numba' and 'numpy', not with {backend!r}")
     function = Function(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:

@@ -141,7 +141,7 @@ class MinimizeProblem:
     @property
     def _structured_options(self) -> dict[str, Any]:
         """The options for sparse kernels, which run on the host."""
-        if self._options.get("backend", "numba") in BACKENDS:
+        if self._options.get("backend", "llvm") in BACKENDS:
             return self._options
         return {name: value for name, value in self._options.items() if name != "backend"}
 

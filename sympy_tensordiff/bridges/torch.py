@@ -20,7 +20,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def torch_function(
-    args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
 ) -> Callable[..., Any]:
     """A function of PyTorch's tensors that computes ``expr``, with the derived derivatives.
 
@@ -35,7 +35,7 @@ def torch_function(
         A tensor expression, or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that gradients are for; by default all tensors of real numbers and all real symbols.
-    backend : {"numba", "numpy", "cuda"}
+    backend : {"llvm", "numba", "numpy", "cuda"}
     **options
         Those of `lambdify`, for all kernels.
 
@@ -175,7 +175,7 @@ def _saved(ctx: Any) -> list[Any]:
 def _over_axis(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
     """The results for each entry of an axis, which comes first in them."""
     if operator.function.backend == "cuda":
-        raise ArgumentError("vmap works with the backends 'numba' and 'numpy': put the axis into the formula")
+        raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
     results = over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
     return tuple(results), (0,) * len(operator.outputs)
 

@@ -111,8 +111,8 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
             others = [factor for factor in cotangent.args if factor is not choice]
             return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
-    # What an einsum or a table chooses shows in its value only.
-    return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
+    chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
+    return graph.select(chosen, rule(cotangent), graph.zero)
 
 
 def _indices(node: Node) -> frozenset[int]:

@@ -344,6 +344,5 @@ def distribute(
     import_dask()
     if backend == "dask-numpy":
         return DaskFunction(args, expr, blocks, "numpy", memory, dict(options))
-    return DaskFunction(
-        args, expr, blocks, "numba", memory, {**options, "parallel": False}
-    )  # one thread for each of Dask's
+    # One thread for each of Dask's.
+    return DaskFunction(args, expr, blocks, "llvm", memory, {**options, "parallel": False})

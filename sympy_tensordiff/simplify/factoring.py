@@ -29,6 +29,12 @@ Key: TypeAlias = tuple[str, tuple[str, ...]]
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
 INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
 
+_LOWER_ORDERS = 1.05
+"""How many times the operations of its terms a shorter product may take.
+
+``(D + A B) C X`` and ``D C X + A B C X``, where ``D`` is a diagonal of a vector, differ in terms of lower order only.
+"""
+
 
 class Keys:
     """Digests: equal for equal nodes, in any graph; that they differ for different ones is likely only."""
@@ -252,7 +258,7 @@ class _Sum:
         """Whether the product costs no more than the sum of the terms that it stands for."""
         known = leaves.difference(old)
         before = self.model.of([self.graph.add(old)], known)
-        return self.model.is_no_worse(self.model.of([product], known), before, self.given)
+        return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """The nodes that only these terms use."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
 
 
-BACKENDS = ("numba", "numpy")
+BACKENDS = ("llvm", "numba", "numpy")
 
 
 class StructuredDerivative:
@@ -54,7 +54,7 @@ class StructuredDerivative:
         wrt: Any,
         terms: tuple[Term, ...],
         symmetric: bool,
-        backend: str = "numba",
+        backend: str = "llvm",
         **options: Any,
     ) -> None:
         self.args = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
@@ -64,10 +64,10 @@ class StructuredDerivative:
         self._variables = independent_variables(wrt)
         if backend not in BACKENDS:
             raise ArgumentError(
-                f"backend={backend!r}: structured derivatives are computed with 'numba' or 'numpy'; their text for "
-                "another backend is what .generate_code(backend) returns"
+                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; their text "
+                "for another backend is what .generate_code(backend) returns"
             )
-        self._options = {"parallel": False if backend == "numba" else None, "backend": backend, **options}
+        self._options = {"parallel": None if backend == "numpy" else False, "backend": backend, **options}
         self._groups = grouped(terms)
         self._kernels: dict[Any, Any] = {}
         self._entries: dict[Any, Entries] = {}
@@ -256,7 +256,7 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Rows and columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
+        Those of `lambdify` for the kernels; ``backend`` is "llvm", "numba" or "numpy".
 
     Returns
     -------
@@ -319,7 +319,7 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
     wrt : TensorSymbol, Symbol or tuple of them
         The variables. Columns count their entries in C order, one variable after the other.
     **options
-        Those of `lambdify` for the kernels; ``backend`` is "numba" or "numpy".
+        Those of `lambdify` for the kernels; ``backend`` is "llvm", "numba" or "numpy".
 
     Returns
     -------

@@ -164,7 +164,7 @@ class Entries:
         pattern = self.pattern
         if pattern.starts is None:
             np.take(workspace.buffer, pattern.sources, out=out, mode="clip")
-        elif self._kernel.function.backend != "numba":
+        elif self._kernel.function.backend == "numpy":
             np.add.reduceat(np.take(workspace.buffer, pattern.sources), pattern.starts[:-1], out=out)
         else:
             _compiled()(out, pattern.starts, pattern.sources, workspace.buffer)

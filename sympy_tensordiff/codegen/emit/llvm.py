@@ -85,10 +85,11 @@ class Module:
         """The whole."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
-        count = itertools.count(1)
+        count = itertools.count(2)
         text = re.sub(ROLLED, lambda match: f", !llvm.loop !{next(count)}", used)
-        nodes = [f"!{n} = distinct !{{!{n}, !0}}" for n in range(1, next(count))]
-        nodes = ['!0 = !{!"llvm.loop.unroll.disable"}', *nodes] if nodes else []
+        nodes = [f"!{n} = distinct !{{!{n}, !0, !1}}" for n in range(2, next(count))]
+        fixed = ['!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.interleave.count", i32 4}']
+        nodes = [*fixed, *nodes] if nodes else []
         return "\n".join([text, *declared.values(), *nodes]) + "\n"
 
 
@@ -219,6 +220,9 @@ class Builder:
 
     def greatest(self, values: Iterable[str], function: str = "smax") -> str:
         """The greatest integer, or the least."""
+        values = [*values]
+        if all(map(is_number, values)):
+            return str((max if function == "smax" else min)(map(int, values)))
         name = f"llvm.{function}.i64"
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 

@@ -24,6 +24,13 @@ LLVM makes thousands of instructions of a copy of columns: the row mttkrp is com
 """
 
 
+SMALL = 2**14
+"""Arrays of a nest with a known number of bytes, at most these, are on the stack, where lines of the cache begin.
+
+The row fir takes 0.87 of the time with memory of malloc, whose vectors lie in two lines each.
+"""
+
+
 class NestPrinter(ScalarPrinter):
     """The function of a step, with statements."""
 
@@ -33,8 +40,12 @@ class NestPrinter(ScalarPrinter):
         self.changing = frozenset(s.name for s in sets)
         for alloc in arrays:
             extents = [self.greatest(["0", self.ends(ends)]) for ends in alloc.shape]
-            shape = [_extent(ends) for ends in alloc.shape]
-            self.array(alloc.name, shape, reduce(self.times, extents, "1"))
+            self.shapes[alloc.name] = tuple(_extent(ends) for ends in alloc.shape)
+            entries = reduce(self.times, extents, "1")
+            if is_number(entries) and int(entries) * self.module.size <= SMALL:
+                self.arrays[alloc.name] = self.slot(f"[{entries} x {self.module.real}], align 64")
+            else:
+                self.array(alloc.name, self.shapes[alloc.name], entries)
         self.body(body)
 
     def body(self, body: Iterable[Statement]) -> None:
