@@ -28,7 +28,7 @@ from sympy_tensordiff.integer.solving import residues, solve_equations
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
-    """The sum of ``body`` over all integer points of ``rows``; no equation over ``variables`` is left.
+    """Return the sum of `body` over all integer points of `rows`, in which no equation over `variables` is left.
 
     Parameters
     ----------
@@ -81,7 +81,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
-    """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
+    """Return the sum over `kept`, whose equations are solved: free constraints outside, bounds as ranges, tests in the
+    body.
+    """
     outer, inner = partition(rows, kept)
     tests = _tests(graph, inner, kept) if graph.integers else []
     if tests:
@@ -96,9 +98,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The conditions that the body tests, as no bound of a loop can: some rows, and bounds by data that may be outside.
-
-    These would be read before the test that they are inside; whether they are is another pass's question.
+    """Return the constraints in `rows` that the body tests, as no loop bound expresses them or their data may be
+    outside.
     """
     found = tested(rows, variables)
     plain, data = partition_data(rows)
@@ -111,17 +112,20 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
 
 
 def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
-    """The variables that a row bounds, each with 1 where from below and with -1 where from above."""
+    """Return ``(variable, sign)`` for each of `variables` that `row` bounds: 1 from below, -1 from above."""
     held = row.form.atoms().intersection(variables) - selected_in(row.form)
     return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
 
 
 def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
+    """Whether an inequality in `rows` bounds `variable`: from below if `sign` is 1, from above if it is -1."""
     return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
 
 
 def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The bounds of variables that have none but by data that they select: the shape of the data."""
+    """Return bounds for variables that only tests of data bound: those that keep the data they select inside of its
+    shape.
+    """
     bounds = [row for row in rows if row not in tests]
     found = []
     for row in graph.inside_data(row.form for row in rows):
@@ -133,15 +137,15 @@ def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], v
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """A factor of the body that is a sum with an unsolved equation in one of the variables."""
+    """Return a factor of `body` that is a sum with an unsolved equation in `variables`; None without one."""
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
 
 def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: Node) -> bool:
-    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms, or tests in its loop.
+    """Whether a term of `body` has a guard that a sum over `variables` would take as constraints of its own.
 
-    Tests of data have to stay.
+    Guards that consist of tests of data do not count: they have to stay in the body.
     """
     tied = frozenset(variables)
     if body.plain:
@@ -164,7 +168,9 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether a guard, or one right behind it, ties variables, or an equation that a sum could not solve."""
+    """Whether `node` is a guard over `variables`, contains one right inside of it, or is a sum with an equation over
+    them.
+    """
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
         return True
@@ -174,7 +180,7 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
+    """Return the terms of `body` one by one if one of them is guarded over `variables`; None if none is."""
     if body.plain:
         return None
     if body.op == "add" and any(ties(term, variables) for term in body.args):
@@ -190,7 +196,9 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """``f(delta)`` where the equation of the delta holds, below it and above it; None without such a delta."""
+    """Split ``f(delta)`` into guarded cases: the equation of the delta holds, its form is positive, or negative; None
+    without one.
+    """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
     if not equations or len(equations) > NESTED_LIMIT:
@@ -205,7 +213,10 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    """Split ``f(guard)`` into the cases that an inequality of the guard holds and that it fails; None without one.
+
+    So no loop tests it.
+    """
     if body.plain:
         return None
     guards, rows = _nested_rows(variables, body)
@@ -224,7 +235,11 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """The guards inside of the functions in a body without sums, and their rows over the variables."""
+    """Return the guards inside of functions in `body`, and their constraints over `variables`; none if `body` has
+    binders.
+
+    Constraints on data that the variables select are left out: they are tested in any case.
+    """
     if body.height:
         return (), ()
     guards = [node for node in reachable(body) if node.op == "guard"]
@@ -234,7 +249,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
-    """The body where it is known of some rows of the guards inside whether they hold."""
+    """Return `body` with the truth values `known` of constraints put into `guards`: those that fail are 0."""
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):
@@ -249,7 +264,7 @@ CASES_LIMIT = 16
 
 
 class System(NamedTuple):
-    """What is left of a sum for one choice of remainders."""
+    """The sum that is left for one choice of remainders."""
 
     variables: list[int]
     rows: Rows
@@ -259,7 +274,9 @@ class System(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[System] | None:
-    """The sum without one such equation, for each remainder of the sizes in it; None where there is none."""
+    """Return one system for each remainder of the sizes in an equation, without this equation; None without such an
+    equation.
+    """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
         numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
@@ -273,7 +290,10 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """``rest mod modulus == 0`` for each remainder of what multiplies an index in it, behind conditions on these."""
+    """Return, for each choice of remainders of the coefficients in it, constraints that say ``rest mod modulus == 0``.
+
+    None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
+    """
     factors: dict[int, Affine] = {}
     for v in sorted(rest.atoms().intersection(variables)):
         parts = slope(rest, v)
@@ -293,7 +313,7 @@ def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[R
 
 
 def _reduced(factor: Affine, modulus: int) -> Affine:
-    """The factor with the least coefficients of the same remainder."""
+    """Return `factor` with its coefficients and constant reduced modulo `modulus`."""
     return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
 
 
@@ -307,16 +327,19 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> System:
-    """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be.
+    """Return the sum without `v`, which `equation` determines, for one choice of remainders.
 
-    The ``digits`` are indices that are known to be remainders by the coefficient of ``v``.
+    Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
+    index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
     """
     c = equation.coefficient(v)
     rest = equation - Affine({v: c})
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def exact(form: Affine) -> Affine:
-        """No rounding where multiples of ``c*v`` stand."""
+        """Return `form` without `v` where its coefficient is a multiple of that in the equation, so that nothing is
+        rounded.
+        """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
@@ -333,7 +356,7 @@ def _system(
 
 
 def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
-    """A row without ``v``; where it holds that as a variable, or times sizes, nothing is rounded."""
+    """Return `row` without `v`; multiplied by its coefficient, not rounded, where the row is linear in it."""
     parts = slope(row.form, v)
     if parts is None:
         return row.substitute(value)
@@ -343,7 +366,7 @@ def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
 
 
 def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
-    """Whether the rows imply ``0 <= index < modulus``."""
+    """Whether `known` implies ``0 <= v < modulus``."""
     form = Affine.variable(v)
     return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
 
@@ -351,10 +374,12 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """An index of a congruence, those in ``last`` only if need be, as a multiple of the modulus and a remainder.
+    """Return an index as a remainder plus a multiple of the modulus, by the congruence `row`; None if no coefficient is
+    a unit.
 
-    That is the least one where it holds no other index: with ``t = 2*u + p mod 2`` for ``p + t == 0 mod 2`` the
-    products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is 0 where ``t`` is a digit.
+    Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
+    mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
+    all of the solution if ``t`` is in `digits`.
     """
     shares = {v: gcd(row.form.coefficient(v), row.modulus) for v in variables}
     units = [v for v in variables if shares[v] == 1]
@@ -377,9 +402,10 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another.
+    """Solve the congruence `row` modulo its divisor `share` for an index in `last`, then for another index; None if a
+    step fails.
 
-    Modulo the divisor ``share`` the coefficients of the other indices vanish.
+    Modulo the divisor `share` the coefficients of the other indices vanish.
 
     Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
     ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
