@@ -44,9 +44,7 @@ class Loops(NamedTuple):
 
 
 class AccessContext(NamedTuple):
-    """The context in which a node is evaluated: the loops around it, and the constraints and conditions that hold
-    there.
-    """
+    """The context in which a node is evaluated: the loops around it, and the conditions that hold there."""
 
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()
@@ -70,9 +68,7 @@ class AccessContext(NamedTuple):
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> AccessContext:
-        """Return the context inside of a further loop over `variables`, which `rows` bound; `kind` is the op of its
-        binder.
-        """
+        """Return the context inside of a loop over `variables`, bounded by `rows`; `kind` is the op of its binder."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
     def under(self, rows: Sequence[Row]) -> AccessContext:
@@ -153,9 +149,7 @@ class Accesses:
             yield from ((axis, row) for row in unimplied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield the accesses that `node` makes itself, and the nodes that it is computed from, each with its
-        context.
-        """
+        """Yield the accesses that `node` makes itself, and the nodes below it, each with its context."""
         match node.op:
             case "guard":
                 yield from self.cases(node, (), around)
@@ -199,9 +193,7 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses of integer tensors in the bounds of loops over `variables`, each in the context of the
-        outer loops.
-        """
+        """Yield the accesses of integer tensors in loop bounds, each in the context of the outer loops."""
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
             own = [r for r in rows if v in r.form.atoms() and r.form.atoms().isdisjoint(inner)]
@@ -297,9 +289,7 @@ class _Check:
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Row], bound: Sequence[int]) -> bool:
-        """Return whether, for every size, some values of the variables `bound` fulfil `rows`; False if that is not
-        known.
-        """
+        """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(implied(row, self.facts) for row in found):
@@ -318,9 +308,7 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Row) -> str:
-        """Return the error message for `access`, with a point at which it leaves the shape and a range to write
-        instead.
-        """
+        """Return the error message for `access`: where it leaves the shape, and the range to write instead."""
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
         forms = Forms(self.reader)

@@ -71,9 +71,7 @@ Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return the derivatives `roots` in the form a reader would write; unchanged if none has operations on whole
-    tensors.
-    """
+    """Return the derivatives `roots` as a reader would write them; unchanged without operations on whole tensors."""
     if not any(root.whole for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)
@@ -101,9 +99,7 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Apply `step` to the roots, unless the result weighs or costs too much; in that case apply its `parts` one by
-        one.
-        """
+        """Apply `step` to the roots, unless the result is too heavy or costly; then its `parts` one by one."""
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
             return
@@ -121,9 +117,7 @@ class _Simplification:
 
 
 def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
-    """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` are all below, arguments
-    first.
-    """
+    """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
     found: dict[Node, int] = {}
     for node in nodes:
         found[node] = weight(node) + sum(found[arg] for arg in node.args)
@@ -144,8 +138,7 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with products of products as one product, and sums of sums as one sum, where the inner one has no
-    other use.
+    """Return `roots` with products of products, and sums of sums, as one, where the inner one has no other use.
 
     Parameters
     ----------

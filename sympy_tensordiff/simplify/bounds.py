@@ -41,9 +41,10 @@ from sympy_tensordiff.integer.values import (
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.deltas import CASES_LIMIT, guarded, summation, systems_by_remainders
+from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import Joining, in_fewest_indices, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
+from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
@@ -121,9 +122,7 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def copied(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies from its table; `read` itself if the table computes, or if the user wrote
-        it.
-        """
+        """Return the entry that `read` copies; `read` itself if its table computes or was written by the user."""
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
             return read
@@ -166,9 +165,7 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the guard `node` with its necessary constraints around its body in final form; 0 if they contradict
-        `facts`.
-        """
+        """Return the guard `node` with the necessary constraints, over its tight body; 0 if they contradict `facts`."""
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
@@ -208,18 +205,16 @@ class _Tighten:
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
     def under(self, row: Row, body: Node, solution: Substitution) -> Node:
-        """Return `body` with the equation `row` put in: its `solution`, or with data each part in the fewest
-        indices.
-        """
+        """Return `body` with its equation `row` put in; with data, each part of it in the fewest indices."""
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
         return in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows` without those that only say that the range of a sum in `body` is not empty: an empty sum is 0
-        already.
+        """Return `rows` without those that only say that the range of a sum in `body` is not empty.
 
-        Constraints stay without which data in the others would be read outside of their tensor.
+        An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
+        tensor.
         """
         kept = list(rows)
         for row in rows:
@@ -233,8 +228,7 @@ class _Tighten:
         return tuple(kept)
 
     def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the sum `node` with triangular bounds over its body in final form; variables with a single value are
-        replaced.
+        """Return the sum `node` with triangular bounds over its tight body; variables with a single value go.
 
         Raises `UnsupportedError` for an equation that no index can be solved for.
         """
@@ -286,10 +280,7 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: Single | None
     ) -> Node | None:
-        """Return the sum with the variables that have a single value, as `single` says, replaced by it.
-
-        None where `single` is None, or where the substitution gives the same sum again.
-        """
+        """Return the sum with the variables in `single` replaced by their only values; None if that changes nothing."""
         if single is None:
             return None
         mapping, guards = single
@@ -301,9 +292,7 @@ class _Tighten:
         return None if fewer is node else fewer
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over the triangular bounds `limits`, with common factors outside, guarded by
-        `guards`.
-        """
+        """Return the sum of `body` over the triangular `limits`, common factors outside, guarded by `guards`."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
 
@@ -317,9 +306,7 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 
 def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
-    """Return the bounds `limit` with their forms simplified under `facts`; unchanged if they have no quotients or
-    clamps.
-    """
+    """Return the bounds `limit` with quotients and clamps in them simplified under `facts`."""
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]

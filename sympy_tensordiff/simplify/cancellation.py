@@ -62,9 +62,7 @@ class _Rewriter:
         self.minus_one = graph.const(-1)
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with the rules applied; tensors and other nodes as they
-        are.
-        """
+        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
         if node.shape:
             return node
         if node.op == "add" and len(node.args) <= MAX_TERMS:

@@ -30,11 +30,10 @@ class Choices:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_harmless(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
-        """Return whether `node` is defined under `facts`, so that it may be evaluated where it was not: a number, read
-        from inside.
+        """Return whether `node` is defined under `facts`: it is a number, and reads inside of shapes only.
 
-        With a `row`: where this constraint does not hold, so that nothing behind guards and in ranges that imply it is
-        evaluated.
+        So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
+        nothing behind guards and in ranges that imply it is evaluated.
         """
         if node.op == "comprehension":
             return False
@@ -66,8 +65,8 @@ class Choices:
         return trampoline(self.is_harmless(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables that a guard, sum or product binds (outermost first), the constraints known inside, and
-        its body.
+        """Return the variables that a guard, sum or product binds (outermost first), what is known inside, and its
+        body.
         """
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
@@ -89,9 +88,7 @@ class Choices:
             yield from definedness(self.graph, read)
 
     def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
-        """Return whether the constraint `row` of a guard around `node` is redundant: `node` is defined and 0 where it
-        fails.
-        """
+        """Return whether the guard constraint `row` around `node` is redundant: else `node` is defined and 0."""
         harmless: bool = yield self.is_harmless(node, facts, row)
         return harmless and bool((yield self.needs(node, row, facts)))
 
@@ -114,8 +111,9 @@ class Choices:
         return self.zero[key]
 
     def parts_need(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
-        """Return the answer of `needs` for a product, of which one factor has to be 0, or an addition or choice, of
-        which all parts.
+        """Return the answer of `needs` for a product, an addition or a choice.
+
+        Of a product one factor has to be 0, of the others all parts.
         """
         every = node.op != "mul"
         for part in node.args[node.op == "select" :]:
@@ -130,9 +128,7 @@ def is_chosen(graph: Graph, node: Node) -> bool:
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return `is_chosen` of `node`; each node visited takes 1 from ``budget[0]``, and the answer is False once that is
-    spent.
-    """
+    """Return `is_chosen` of `node`, False once ``budget[0]``, from which each visited node takes 1, is spent."""
     budget[0] -= 1
     if budget[0] < 0:
         return False
@@ -148,8 +144,7 @@ def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def number_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node of the shape of `node` that is 0 only where conditions select no term of it, and 1 without
-    conditions.
+    """Return a node of the shape of `node`: 0 only where conditions select no term of it, 1 without conditions.
 
     It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
     0.
@@ -182,9 +177,7 @@ def number_chosen(graph: Graph, node: Node) -> Node:
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether `node` is an index form, or its constant power, and `facts` imply that the form is positive, as ``1/m``
-    of a size.
-    """
+    """Whether `node` is a positive index form (by `facts`) or a constant power of one, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
 
@@ -196,9 +189,7 @@ def is_power(node: Node) -> bool:
 
 
 def inside_shape(graph: Graph, node: Node) -> Rows:
-    """Return the constraints that the read `node`, and data in its indices, lie inside of their shapes; () for other
-    nodes.
-    """
+    """Return the constraints that a read, and data in its indices, lie inside of shapes; () for other nodes."""
     if node.op not in ("read", "index"):
         return ()
     data = graph.inside_data(node.data if node.op == "read" else (node.data,)) if graph.integers else ()
@@ -228,9 +219,7 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 
 
 def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
-    """Yield the other constraints of a range or a guard that hold where `row` is tested, without those that read
-    `entry`.
-    """
+    """Yield the other constraints of a range or guard that hold where `row` is tested, without those on `entry`."""
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Row) -> int:

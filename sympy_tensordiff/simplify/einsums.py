@@ -19,8 +19,7 @@ from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
-    """Return `roots` with the comprehensions and sums that a derivative has made written as einsums, where that is
-    possible.
+    """Return `roots` with the comprehensions and sums that a derivative has made as einsums, where possible.
 
     A comprehension that is used only transposed gets its axes in that order.
 
@@ -62,9 +61,7 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether an addition in `found` repeats a tensor along a last axis: ``outer(x, ones(m)) - b`` for ``x[i] -
-    b[j]``.
-    """
+    """Whether an addition in `found` repeats a tensor along a last axis: ``outer(x, ones(m)) - b``."""
     additions = (part for part in reachable(found) if part.op == "add" and part.whole)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 

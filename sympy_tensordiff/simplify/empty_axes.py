@@ -87,8 +87,8 @@ class _AtSizes:
         return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def reduced(self, node: Node, body: Node) -> Node:
-        """Return a sum, product or extremum of `body` at the sizes; over an empty range 0, 1 and a node without
-        value.
+        """Return a sum (0), product (1) or extremum (no value) over a range that is empty at the sizes; others
+        rebuilt.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

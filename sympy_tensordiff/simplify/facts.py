@@ -40,9 +40,7 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
 
 
 def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
-    """Return the free variables in the extents of all tensors and comprehensions below `nodes`; they are never
-    bound.
-    """
+    """Return the free variables in the extents below `nodes`: the sizes, which are never bound."""
     return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
@@ -100,8 +98,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def unconditional_parts(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield each node below `root` that is evaluated unconditionally, the ranges around it and their variables,
-    innermost first.
+    """Yield each unconditionally evaluated node, the ranges around it and their variables, innermost first.
 
     Nodes in `seen` are left out; new ones are added to it.
     """
@@ -155,9 +152,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return the constraints around each division by `divisor` below `roots`, without those that have quotients
-    themselves.
-    """
+    """Return the constraints without quotients around each division by `divisor` below `roots`."""
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -261,9 +256,7 @@ def _takes_diagonals(node: Node) -> bool:
 
 
 def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
-    """Whether `entry` is every entry of its tensor in turn: its indices are distinct variables that run over the whole
-    axes.
-    """
+    """Whether `entry` is every entry of its tensor in turn: its indices are variables that run over whole axes."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]
     whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]

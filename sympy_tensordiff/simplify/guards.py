@@ -142,9 +142,7 @@ def _without_data(graph: Graph, row: Row, solution: Substitution, part: Node) ->
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
-    """Return `part` with `value` for the index or data `v`; `part` itself where a range or a condition depends
-    on `v`.
-    """
+    """Return `part` with `value` for `v`; `part` itself where a range or a condition depends on `v`."""
     keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
     if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(part, keys=keys)):
         return part
@@ -174,8 +172,7 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with a guard ``p == 0`` as ``p <= 0`` where another one has ``p >= 1``, and `facts` say ``p >=
-    0``.
+    """Return `terms` with a guard ``p == 0`` as ``p <= 0`` where another has ``p >= 1``, given ``p >= 0``.
 
     So the two are one choice.
     """
@@ -240,9 +237,7 @@ class Joining:
         return None
 
     def parts(self, term: Node, place: int) -> list[Part]:
-        """Return the summands in the body of the guard `term`, each with its constraints; `place` is the position of
-        the term.
-        """
+        """Return the summands under the guard `term`, which is at position `place`, each with its constraints."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -275,9 +270,7 @@ class Joining:
 
 
 def _functions(body: Node) -> int:
-    """Return the number of nodes in `body` other than numbers, indices, sums and products: those that may be
-    undefined.
-    """
+    """Return the number of nodes in `body` that may be undefined: all but numbers, indices, sums and products."""
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 

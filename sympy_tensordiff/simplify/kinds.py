@@ -39,9 +39,7 @@ Kinds = Sequence[Kind]
 
 
 def kind_of(graph: Graph, node: Node) -> Kind:
-    """Return the sign and the flatness of `node`, as far as its structure shows; results are stored in
-    ``graph.signs``.
-    """
+    """Return the sign and the flatness of `node` as far as its structure shows, stored in ``graph.signs``."""
     known = graph.signs
     for part in reachable(node, known=known):
         rule = _RULES.get(part.op)
@@ -61,9 +59,7 @@ def _const(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _index(graph: Graph, node: Node, kinds: Kinds) -> Kind:
-    """Return the kind of an index form: nonnegative if it has no bound variables and no negative coefficients, and
-    flat.
-    """
+    """Return the kind of an index form: flat, and nonnegative if its variables are free and all numbers nonnegative."""
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
     return Kind(0 if sizes and form.constant >= 0 else -1, True)
@@ -144,9 +140,7 @@ def _guarded(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
-    """Return the kind of an einsum: that of its operands together, where equal operands under equal labels are
-    squares.
-    """
+    """Return the kind of an einsum, from those of its operands; equal operands under equal labels are squares."""
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return Kind(

@@ -80,9 +80,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_function(self, node: Node) -> Node:
-        """Rewrite log(exp(u)) as u, log(s(u)) as -p(-u), and for `numbers` log(cosh(u)) as p(2*u) - u - log(2); others
-        stay.
-        """
+        """Rewrite log(exp(u)) as u, log(s(u)) as -p(-u), log(cosh(u)) as p(2*u) - u - log(2); others stay."""
         graph, argument = self.graph, node.args[0]
         if node.data is sympy.exp:
             return argument
@@ -129,9 +127,7 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite log(a**b) as b*log(a) where the sign of a allows it, for `numbers` else as b*log(abs(a)); others
-        stay.
-        """
+        """Rewrite log(a**b) as b*log(a), for `numbers` also as b*log(abs(a)), where signs allow it; others stay."""
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
         if self.sign(base) == 2 or (power is not None and (self.sign(base) or power % 2)):

@@ -34,8 +34,7 @@ _FEW = 6
 
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
-    """Return `roots` with logistic functions in place of sums of exponentials, and with logarithms of products taken
-    apart.
+    """Return `roots` with logistic functions for sums of exponentials, and logarithms of products taken apart.
 
     Parameters
     ----------
@@ -58,9 +57,7 @@ def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
-    """Return `roots` with `form` applied to each node over its rewritten arguments; unchanged without a function to
-    rewrite.
-    """
+    """Return `roots` with `form` applied to each node over its rewritten arguments."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
@@ -173,9 +170,7 @@ class _Logistic:
         return [graph.pow(graph.call(function, argument), graph.const(power)) for function, power in powers]
 
     def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """Return the product `node` with `factors` in place of its own; factors that have become numbers lose their
-        labels.
-        """
+        """Return the product `node` with other `factors`; those that have become numbers lose their labels."""
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
         coefficient, _, output, extents = node.data
@@ -200,9 +195,7 @@ class _Readable(_Logistic):
         return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
 
     def one_sigmoid(self, node: Node) -> Node:
-        """Rewrite ``a*s(u) + b*s(-u)`` as ``(a - b)*s(u) + b`` if ``a - b`` is one term; long additions and other nodes
-        as they are.
-        """
+        """Rewrite ``a*s(u) + b*s(-u)`` as ``(a - b)*s(u) + b`` if ``a - b`` is one term; others stay."""
         graph = self.graph
         if node.op != "add" or len(node.args) > _FEW:
             return node
@@ -223,9 +216,7 @@ class _Readable(_Logistic):
         return node
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
-        """Return the only sigmoid among the factors of `term`, and the product of the others; None without
-        exactly one.
-        """
+        """Return the only sigmoid factor of `term` and the product of the others; None without exactly one."""
         factors = self.graph.factors(term)
         found = [factor for factor in factors if _is_call(factor, sigmoid)]
         if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):

@@ -77,8 +77,7 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Return the derivatives `nodes` as a reader would write them: no deltas under sums, tight ranges, all reads
-    inside.
+    """Return derivatives as a reader would write them: no deltas under sums, tight ranges, reads inside of shapes.
 
     Parameters
     ----------

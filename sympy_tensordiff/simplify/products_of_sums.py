@@ -39,9 +39,7 @@ LONGEST = 8
 
 
 def common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with the factors that all terms of its addition share in front of it; unchanged without such
-    factors.
-    """
+    """Return `body` with the factors that all terms of its addition share in front of it; unchanged without any."""
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
         return body
@@ -126,9 +124,7 @@ class ProductsOfSums:
         )
 
     def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return `body` if it is a choice whose condition has no summed variable and may be evaluated outside; else
-        None.
-        """
+        """Return `body` if it is a choice whose condition may be evaluated outside of the sum; else None."""
         graph = self.graph
         if not graph.is_choice(body):
             return None
@@ -137,9 +133,7 @@ class ProductsOfSums:
         return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return the factors of a guard's body that may leave the sum, and the guard of the others; another `factor`
-        alone.
-        """
+        """Return the factors under a guard that may leave the sum, and the guard of the others; `factor` else."""
         if factor.op != "guard":
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
@@ -150,9 +144,7 @@ class ProductsOfSums:
         return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of the product of `factors` over `limits`, with free factors outside and unconnected groups
-        multiplied.
-        """
+        """Return the sum of the product of `factors`, free factors outside, unconnected groups as factors."""
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = never_empty(limits, facts)
@@ -184,9 +176,7 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Whether each group may be evaluated where the range of another one is empty; True if all ranges are nonempty
-        (`run`).
-        """
+        """Whether each group may be evaluated where another one has an empty range; True if all `run`."""
         if run:
             return True
         for limits, factors in groups:
@@ -197,9 +187,7 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of `factors` over `limits`, which share variables, nested where factors can leave the inner
-        sums.
-        """
+        """Return the sum of connected `factors`, nested where some of them can leave the inner sums."""
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -233,9 +221,7 @@ class ProductsOfSums:
         return count if implied(Row("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether the sum over `inner` without the factors `free` falls apart into groups, or depends on fewer
-        indices.
-        """
+        """Whether the `inner` sum without the factors `free` falls apart, or depends on fewer indices."""
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
@@ -253,8 +239,9 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` if taken term by term, over the innermost variable at least, it is one
-        term; else None.
+        """Return the sum of the addition `body` term by term, if at most one term is left; else None.
+
+        It is taken apart over all variables, or over the innermost one.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -263,9 +250,7 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, term by term, if that leaves at most one term; else
-        None.
-        """
+        """Return the sum of the addition `body` term by term over `limits`, if at most one is left; else None."""
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
         free = [term for term in body.args if term.free.isdisjoint(variables)]
@@ -286,9 +271,7 @@ def _holds_loops(factor: Node) -> bool:
     """Whether `factor` is a reduction, or made of reductions by additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power that contains reductions or guards; () for
-        other nodes.
-        """
+        """Return the arguments of an addition, product or power with loops or guards; () for others."""
         return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))

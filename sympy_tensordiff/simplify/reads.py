@@ -38,8 +38,7 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard around each read that neither `facts` nor its context proves to be inside of its
-    tensor.
+    """Return `nodes` with a guard around each read that neither `facts` nor its context proves to be inside.
 
     What the ``function`` reads itself is inside: a call with other arguments is refused.
 
@@ -86,9 +85,7 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Row, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether `row` keeps a read inside that the function makes, too, where `facts` and `conditions` on
-        values hold.
-        """
+        """Return whether `row` keeps a read inside that the function makes, too, under `facts` and `conditions`."""
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
@@ -98,9 +95,7 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Row, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether `row` is an instance of the constraint `read` whose rows and conditions hold; False after many
-        tries.
-        """
+        """Return whether `row` is an instance of `read`, whose rows and conditions hold; False after many tries."""
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
         if not alike or self.tries <= 0:
@@ -116,9 +111,7 @@ class WrittenReads:
     def _completed(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield `forms` extended by the variables that only the rows of `read` have, matched with `facts` of the same
-        form.
-        """
+        """Yield `forms` extended by the variables that only rows of `read` have, from `facts` of equal form."""
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
         rows = (other.form.substitute(forms) for other in read.rows if not rest.isdisjoint(other.form.atoms()))
@@ -142,9 +135,7 @@ class WrittenReads:
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield ``form >= 0`` for each case of the clamps in the system, with the bound variables projected out that it
-        does not need.
-        """
+        """Yield ``form >= 0`` for each case of the clamps, with bound variables it does not need projected out."""
         system = (Row("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
             needed = inside.form.atoms().union(*(test.free for test in conditions))
@@ -216,9 +207,7 @@ class _Explicit:
         return tuple([row for row in unimplied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Row, facts: Rows) -> bool:
-        """Return whether `row`, which `facts` do not imply directly, follows from them times divisors, or from a read
-        of the function.
-        """
+        """Return whether `row` follows from `facts` times divisors, or from a read of the function."""
         more = multiplied(facts) if row.form.compounds() else ()
         return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
@@ -235,9 +224,7 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[DataEntry, Rows] | None:
-        """Return an entry of an integer tensor in the forms of `node` that may lie outside, and what is known there;
-        else None.
-        """
+        """Return an entry of data in `node` that may lie outside, and what is known there; None if none may."""
         if not self.graph.integers:
             return None
         forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
@@ -263,8 +250,7 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: DataEntry, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield the case that `entry` lies inside of its tensor, then those that it does not, each with the rows of
-        `node` there.
+        """Yield the case that `entry` is inside of its tensor, then those that it is not, each with its rows.
 
         The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there,
@@ -282,9 +268,7 @@ class _Explicit:
                 yield case, left
 
     def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
-        """Return the rows that do not contain `entry`, if the others hold where it is below all numbers; None if one
-        fails then.
-        """
+        """Return the rows without `entry`, if the others hold where it is below all numbers; None if one fails."""
         left: list[Row] = []
         for row in rows:
             slope = row.form.coefficient(entry)

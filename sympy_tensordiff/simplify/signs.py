@@ -118,9 +118,7 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def split(self, node: Node) -> Signed:
-        """Return `node` as a number times a core with the canonical sign and, for `numbers`, without a common
-        divisor.
-        """
+        """Return `node` as a number times a core of canonical sign and, for `numbers`, without common divisor."""
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
@@ -138,8 +136,9 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if fewest are; on a tie the sign of the first one by
-        `position`.
+        """Return -1 if most `terms` are subtracted, 1 if fewest are, on a tie the sign of the first term.
+
+        The first term is that with the least `position`.
         """
         negative = sum(number < 0 for number, _ in terms)
         if 2 * negative != len(terms):
@@ -177,9 +176,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return `node` times -1 by reversing a difference in it, without more minus signs; None if there is no such
-    difference.
-    """
+    """Return `node` times -1 by reversing a difference in it, without more signs; None if there is none."""
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
@@ -228,9 +225,7 @@ def _name(node: Node) -> str:
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of the index form `form`; renumbering all variables by the same shift does not change the
-    order.
-    """
+    """Return a sort key of the index form; a shift of all variable numbers does not change the order."""
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
     return tuple(sorted(terms)), form.constant
 

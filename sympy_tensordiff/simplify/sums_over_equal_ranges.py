@@ -44,8 +44,7 @@ class Term(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with the sums in each addition merged that share a range and factors; those of whole tensors as
-    they are.
+    """Return `nodes` with sums over one range merged in each addition; those of whole tensors as they are.
 
     Parameters
     ----------
@@ -77,9 +76,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with the sums merged that have the same range and the same factors outside; itself without such
-    sums.
-    """
+    """Return `addition` with the sums merged that have the same range and outer factors; itself without any."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
     for term in _terms(graph, addition):
@@ -115,9 +112,7 @@ def _shortened(graph: Graph, addition: Node) -> Node:
 
 
 def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
-    """Return the terms of a multiple of a sum, if its summand has one addition with a number among its terms; else
-    None.
-    """
+    """Return the terms of a multiple of a sum over one addition with a number in it; None for other sums."""
     number, factors = graph.split_coefficient(term.node.args[0])
     additions = [factor for factor in graph.factors(factors) if factor.op == "add" and factor.args[-1].op == "const"]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
@@ -152,9 +147,7 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Row, ...]:
-    """Return the constraints of the sum `node` with its `count` variables numbered alike, whatever the height of its
-    body.
-    """
+    """Return the constraints of the sum `node`, its `count` variables numbered alike for bodies of any height."""
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
     # What is bound around keeps clear of them.
@@ -212,9 +205,7 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset
 
 
 def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
-    """Return the terms that have the factor which most of them have, on a tie one that contains a sum; None without
-    any.
-    """
+    """Return the terms with the most frequent common factor, on a tie one with a sum; None without any."""
     found: dict[Node, list[Term]] = {}
     for term in terms:
         for factor in term.factors:

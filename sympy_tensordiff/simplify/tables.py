@@ -59,9 +59,7 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return a read of a table with the values of `entry`; `entry` itself if it has no axes or is a number or a
-    read.
-    """
+    """Return a read of a table of `entry`; `entry` itself without axes, or if it is a number or a read."""
     if not axes or entry.op in ("const", "read"):
         return entry
     return graph.read(graph.comprehension(axes, extents, entry), [Affine.variable(v) for v in axes])
@@ -70,9 +68,7 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _sparse(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` with its guard around a table of fewer axes; None if the guard may as well stay in the
-    table.
-    """
+    """Return the guarded `term` with its guard around a table of fewer axes; None if that gains nothing."""
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
         return graph.zero
