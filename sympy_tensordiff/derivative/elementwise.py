@@ -347,8 +347,9 @@ class Derivatives(tuple[Any, ...]):
         return rf"$\displaystyle {hooks.formula(self.flat)}$"
 
     def _repr_html_(self) -> str:
-        """Return the derivatives as an HTML table; a Hessian has rows and columns, named parts follow with their
-        meaning.
+        """Return the derivatives as an HTML table, a Hessian in rows and columns.
+
+        Derivatives with named parts are one formula, followed by the meaning of the names.
         """
         rows = (row if isinstance(row, Derivatives) else (row,) for row in self)
         table = [[hooks.formula([part]) for part in row] for row in rows]

@@ -23,7 +23,8 @@ from fractions import Fraction
 import sympy
 
 from sympy_tensordiff.derivative.product_trees import directional, product_tree
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, opened_product, pull, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.range_pullbacks import opened_product, share
 from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
@@ -142,9 +143,7 @@ class Pushforward:
         return tangent
 
     def _read(self, node: Node) -> Recursion[Node]:
-        """Return the read of the tangent of its tensor at the same index; of a symmetric one the mean with the mirrored
-        read.
-        """
+        """Return the read of the tangent of its tensor; of a symmetric one the mean with the mirrored read."""
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())
@@ -167,9 +166,7 @@ class Pushforward:
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of `table` at `index`; of a comprehension written out where it is sparse or just another
-        read.
-        """
+        """Return the entry of `table` at `index`, written out if it is sparse or just another read."""
         if table not in self._written:
             self._written[table] = None
             if table.op == "comprehension":
@@ -213,9 +210,7 @@ class TensorPushforward:
         self._done = {leaf: graph.add(parts) for leaf, parts in tangents.items()}
 
     def tangent(self, node: Node) -> Node:
-        """Return the tangent of `node`, over its axes and those of the directions; the scalar zero where it does not
-        move.
-        """
+        """Return the tangent of `node`, over its axes and those of the directions; the scalar zero for none."""
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:

@@ -18,7 +18,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
+from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
@@ -132,9 +133,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute `cotangent`, under `rows`, to the cotangent of `node`, unless it is 0 or the node does not
-        matter.
-        """
+        """Contribute `cotangent` under `rows` to that of `node`, unless it is 0 or no leaf is below."""
         if cotangent is not self.graph.zero and self._is_active(node):
             self._contribute(node, (rows, cotangent))
 
@@ -163,9 +162,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of the argument at `position`; an undefined slope counts only where the cotangent is not
-        0.
-        """
+        """Return the cotangent of an argument; an undefined slope counts only where the cotangent is not 0."""
 
         def rule(part: Node) -> Node:
             return pull(self.graph, node, part, position)
@@ -211,9 +208,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
-        """Return the constraints on sizes and outer indices that all reads of the comprehension `tensor` have in
-        common.
-        """
+        """Return the constraints on sizes and outer indices that all reads of `tensor` have in common."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
@@ -243,10 +238,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return the contribution of one read, by Algorithm 4: the sum of `cotangent` over all points with ``read ==
-        index``.
+        """Return the contribution of one read, by Algorithm 4.
 
-        Variables in `keep` are not summed over.
+        It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
         own, around = atoms_in(read), atoms_in(rows)
@@ -258,9 +252,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions to `node` under their rows: one for all that are sums in its indices, and each of the
-        others.
-        """
+        """Yield the contributions to `node`, those that can be summed over all other indices as one."""
         staged = []
         for part in parts:
             found = self._stage(node, *part)
@@ -321,8 +313,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- variables
 
     def _bind(self, variables: Sequence[int], kind: int) -> None:
-        """Register `variables` as bound: those of tensors (`kind` 0) are eliminated before those of sums (1), later
-        ones first.
+        """Register `variables` as bound: those of tensors are `kind` 0, those of sums 1.
+
+        Variables of tensors are eliminated before those of sums, later ones before earlier ones.
         """
         for v in variables:
             self._bound[v] = (kind, -v)

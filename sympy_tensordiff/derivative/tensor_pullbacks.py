@@ -156,8 +156,9 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an element-wise node: D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over
-    s.
+    """Pull back through an element-wise node: D f(a, b)[s] / d a[s] = f_a(a, b)[s].
+
+    A scalar argument gets the sum over s.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
@@ -226,9 +227,7 @@ def contraction(
 
 
 def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands of the product, with `factors` moved into a choice that has all of their axes; None without
-    one.
-    """
+    """Return the operands with `factors` moved into a choice that has all of their axes; None without one."""
     node, labels = cotangent
     parts = [cotangent]
     if node.op == "ein" and len(set(node.data.output)) == len(labels):

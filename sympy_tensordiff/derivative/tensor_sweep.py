@@ -114,10 +114,9 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return the diagonals among the terms of `tensor` one by one, so that products absorb their deltas, and the rest
-    as one.
+    """Return the diagonals among the terms of `tensor`, and the rest as one term: products absorb their deltas.
 
-    A tensor without diagonals, or with too many kinds of them, is its only term.
+    A tensor without diagonals, or with too many of them, is its only term.
     """
     factor, terms = graph.split_view(tensor)
     if terms.op != "add":
@@ -131,9 +130,7 @@ def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
-    """Return the sum of the contributions `parts` to one cotangent; those given entry by entry are one
-    comprehension.
-    """
+    """Return the sum of contributions to one cotangent; those given entry by entry are one comprehension."""
     if len(parts) == 1:
         return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]

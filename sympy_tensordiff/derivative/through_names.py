@@ -83,9 +83,7 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` when the leaves move by the sums of `moves`, in the form that `written`
-        makes.
-        """
+        """Return the tangent of `value` when leaves move by the sums of `moves`, as `written` converts it."""
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
@@ -117,8 +115,7 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 
 
 def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
-    """Return the pullbacks of a named cotangent where a slope may be undefined: it counts only where the cotangent is
-    not 0.
+    """Return the pullbacks of a named cotangent, where an undefined slope counts only where that is not 0.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
     used, it replaces the name.
@@ -127,9 +124,7 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of the cotangent at `variables`: the name under conditions, the name alone, or its
-        definition.
-        """
+        """Return the entry of the cotangent: its name under conditions, the name alone, or its definition."""
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
         chosen = _chosen(graph, found, name)
