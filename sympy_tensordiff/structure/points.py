@@ -204,5 +204,5 @@ def check_inside(index: Any, length: int, what: str, error: type[OutOfShapeError
     if positions.size and not (positions.min() >= 0 and positions.max() < length):
         wrong = positions[(positions < 0) | (positions >= length)].flat[0]
         raise error(
-            f"{what} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes"
+            f"{what} reads at {wrong}, but the positions there are 0 to {length - 1}: fix the data or the sizes"
         )
