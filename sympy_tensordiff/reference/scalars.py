@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.indices import integers_by_use
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.scalar_functions import log1mexp, sigmoid, softplus, xlogy
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 Environment: TypeAlias = Mapping[Basic, Number]
@@ -230,6 +230,8 @@ SCALAR_RULES: dict[type, Rule] = {
     Cbrt: _as(lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3)),
     hypot: _as(lambda x, y: sympy.sqrt(x**2 + y**2)),
     **dict.fromkeys((sigmoid, softplus), lambda compile_, node: compile_(node.rewrite(sympy.exp))),
+    log1mexp: lambda compile_, node: compile_(node.rewrite(sympy.exp)),
+    xlogy: lambda compile_, node: compile_(node.rewrite(sympy.log)),
     **dict.fromkeys((sympy.ceiling, sympy.frac), lambda compile_, node: compile_(node.rewrite(sympy.floor))),
     sympy.Function: _function,
     sympy.Eq: _relation(operator.eq),

@@ -39,6 +39,12 @@ from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, 
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
+LATEX_NAMES = {
+    **{name: rf"\operatorname{{{name}}}" for name in ("expm1", "log1p", "log1mexp")},
+    "log_ndtr": r"\log\Phi",
+}
+"""Names that SymPy would print with a subscript."""
+
 SPECIAL = {
     "abs": r"\left|{%s}\right|",
     "floor": r"\left\lfloor{%s}\right\rfloor",
@@ -255,7 +261,7 @@ class LatexWriter(TraditionalWriter):
             return SPECIAL[notation.name] % ", ".join(args)
         if notation.name == "TensorCofactor":
             return rf"\operatorname{{cof}}_{{{first}}}" + self.parenthesized(", ".join(rest))
-        name = self.printer._hprint_Function(notation.name)
+        name = LATEX_NAMES.get(notation.name) or self.printer._hprint_Function(notation.name)
         below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 

@@ -36,7 +36,21 @@ from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, ref
 NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
 FUNCTIONS = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", *NAMES.values()),
+    *(
+        "sign",
+        "sigmoid",
+        "softplus",
+        "erf",
+        "floor",
+        "ceiling",
+        "expm1",
+        "log1p",
+        "log1mexp",
+        "log_ndtr",
+        "xlogy",
+        "hypot",
+        *NAMES.values(),
+    ),
 }
 
 
