@@ -346,7 +346,7 @@ def test_a_wrong_derivative_is_found(run, monkeypatch):
     code, out, err = run("--check", "--form", "index", QUADRATIC)
     assert code == 1
     assert "largest relative error" not in out
-    assert err.startswith("error: the check has failed for n = 1: derivative by x: entry (0,) is ")
+    assert err.startswith("error: the check has failed for n = 1: derivative with respect to x: entry (0,) is ")
 
 
 def test_sizes_of_checks():

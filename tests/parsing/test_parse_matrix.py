@@ -161,7 +161,7 @@ def test_what_is_not_written_as_a_matrix_formula():
     with pytest.raises(td.errors.UnsupportedError, match="to_text: matrix formulas cannot say EinsumProduct"):
         td.to_text(three, language="matrix")
     with pytest.raises(td.errors.UnsupportedError, match="n is the name of a size and of a number or tensor"):
-        td.to_text(td.parse("mean(x)"), language="matrix")
+        td.to_text(td.indices("n") * td.sum(td.parse("mean(x)").tensors["x"]), language="matrix")
     with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis', 'index' and 'matrix', not 'c'"):
         td.to_text(by_w, language="c")
 
