@@ -161,7 +161,10 @@ class log1mexp(EntryFunction):  # noqa: N801
         return sympy.log(1 - sympy.exp(-sympy.Abs(argument)))
 
     def _eval_is_positive(self) -> bool | None:
-        return False if self.args[0].is_real else None
+        return None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real and self.args[0].is_nonzero else None
 
 
 class log_ndtr(EntryFunction):  # noqa: N801
@@ -196,7 +199,10 @@ class log_ndtr(EntryFunction):  # noqa: N801
         return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
 
     def _eval_is_positive(self) -> bool | None:
-        return False if self.args[0].is_real else None
+        return None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real else None
 
 
 class xlogy(Function):  # noqa: N801
@@ -244,6 +250,9 @@ class xlogy(Function):  # noqa: N801
 
     def _eval_is_extended_real(self) -> bool | None:
         return True if all(arg.is_real for arg in self.args) else None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real and self.args[1].is_positive else None
 
     def _eval_rewrite_as_log(self, x: Expr, y: Expr, **hints: Any) -> Any:
         return sympy.Piecewise((0, sympy.Eq(x, 0)), (x * sympy.log(y), True))
