@@ -224,8 +224,10 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
         return None
     extent = ends[0]
     reads = [part for part in reachable(node) if part.op != "scalar" and any(v in f.atoms() for f in index_forms(part))]
+    if any(part.op != "read" for part in reads):
+        return None
     shifts = {form: shift_of(form, v, extent) for part in reads for form in part.data if v in form.atoms()}
-    if any(part.op != "read" for part in reads) or None in shifts.values() or not any(shifts.values()):
+    if None in shifts.values() or not any(shifts.values()):
         return None
     least = min(shift for shift in shifts.values() if shift is not None)
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}

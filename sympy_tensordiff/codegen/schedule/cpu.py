@@ -168,7 +168,7 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
     moves = not site.is_plain and not (isinstance(kernel, Scatter) and not kernel.exclusive)
     if not moves or len(spans) < 2 or not all(map(has_few_steps, loops(kernel.body))):
         return spans
-    box = kernel.box(site.prover.shapes)
+    box = kernel.box(site.prover.shapes)[-len(spans) :]  # the entry's own axes, behind those of an outer row
     long = [n for n, length in enumerate(box) if not is_short(length)]
     entries = [*loads(kernel.body)]
     lines = [sum(cache_lines(entry, spans[n].variable) for entry in entries) for n in long]
