@@ -47,7 +47,7 @@ FUNCTIONS: MappingProxyType[str, Called] = MappingProxyType(
         **{name: Called(sympy.Min, 1, 0) for name in ("min", "Min")},
         **{name: Called(sympy.Mod, 2, 2) for name in ("mod", "Mod")},
         **{name: Called(sympy.KroneckerDelta, 2, 2) for name in ("delta", "KroneckerDelta")},
-        **{"atan2": Called(sympy.atan2, 2, 2), "Eq": Called(sympy.Eq, 2, 2), "Ne": Called(sympy.Ne, 2, 2)},
+        **{name: Called(getattr(sympy, name), 2, 2) for name in ("atan2", "jn", "Eq", "Ne")},
         "Heaviside": Called(sympy.Heaviside, 1, 2),
     }
 )
