@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import sympy
 
@@ -159,7 +159,7 @@ def number_chosen(graph: Graph, node: Node) -> Node:
             return graph.mul([number_chosen(graph, factor) for factor in node.args])
         case "ein":
             operands = list(zip(node.args, node.data.inputs, strict=True))
-            extents = {label: size for part, own in operands for label, size in zip(own, part.shape, strict=True)}
+            extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
             chosen = [(number_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
             return graph.ein(1, chosen, node.data.output, extents)
         case "comprehension":
