@@ -83,6 +83,8 @@ class Contractions(Arithmetic):
             return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
+        if not output and not any(labels for _, labels in parts):
+            return self.mul((self.const(coefficient), *(node for node, _ in parts)))
         # By id, so that a product is one node in whatever order it is written.
         parts.sort(key=_id_of)
         return self._product(coefficient, parts, output, sizes)

@@ -8,7 +8,7 @@ only: a graph of many einsums has few patterns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from sympy_tensordiff.graph.interning import Node, Number, Shape
@@ -195,7 +195,7 @@ class Gathering:
         # One node that occurs under several labels stands first under those of the output.
         if len({node for node, _ in parts}) < len(parts):
             place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
-            ranks = _ranks(parts, place)
+            ranks = label_ranks(parts, place)
             parts.sort(key=lambda part: [ranks[label] for label in part[1]])
         return parts, out
 
@@ -269,15 +269,27 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
     return any(exponent.op == "const" and exponent.data < 0 for exponent in exponents)
 
 
-def _ranks(operands: Sequence[Operand], place: Mapping[Label, int]) -> dict[Label, int]:
-    """An order of the labels that does not depend on how a product is written: by what is read under them."""
+def label_ranks(
+    operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
+) -> dict[Label, int]:
+    """Return an order of the labels that does not depend on how a product is written: by what is read under them.
+
+    Parameters
+    ----------
+    operands : sequence of (Node, labels)
+    place : mapping
+        The ranks of the labels of the result.
+    symmetric : collection of Node
+        Operands of which the two axes are one.
+    """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):
         read: dict[Label, list[Any]] = {label: [] for label in ranks}
         for node, labels in operands:
-            own = (node.id, [ranks[label] for label in labels])
+            own = [ranks[label] for label in labels]
+            is_one = node in symmetric
             for axis, label in enumerate(labels):
-                read[label].append((own, axis))
+                read[label].append(((node.id, sorted(own) if is_one else own), 0 if is_one else axis))
         keys = {label: (rank, sorted(read[label])) for label, rank in ranks.items()}
         order = sorted(keys.values())
         ranks = {label: bisect_left(order, key) for label, key in keys.items()}
