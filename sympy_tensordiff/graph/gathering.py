@@ -294,3 +294,25 @@ def label_ranks(
         order = sorted(keys.values())
         ranks = {label: bisect_left(order, key) for label, key in keys.items()}
     return ranks
+
+
+def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
+    """Return the operands of a product, with the labels of matrices that are ``known`` to be symmetric in one order.
+
+    A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
+    """
+    place = {label: n for n, label in enumerate(dict.fromkeys(output))}
+    symmetric = {arg for arg, labels in parts if len(labels) == 2 and labels[0] != labels[1] and known.get(arg)}
+    if not symmetric:
+        return list(parts)
+    ranks: Mapping[Label, int] = place
+    if any(arg in symmetric and not any(label in place for label in labels) for arg, labels in parts):
+        ranks = label_ranks(parts, place, symmetric)
+
+    def position(label: Label) -> tuple[int, int]:
+        return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
+
+    return [
+        (arg, labels[::-1] if arg in symmetric and position(labels[0]) > position(labels[1]) else labels)
+        for arg, labels in parts
+    ]

@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.gathering import in_order
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.write_forms import Forms, Scope
@@ -28,7 +29,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
-Labelled = tuple[Any, tuple[int, ...]]
+Labelled = tuple[Any, tuple[Any, ...]]
 """An operand in SymPy's terms and its labels."""
 
 
@@ -166,12 +167,12 @@ class TensorWriter(Forms, ABC):
             inputs = zip(parts, core.data.inputs, strict=True)
             pairs = (pair for (_, labels), own in inputs for pair in zip(labels, own, strict=True))
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
-        for arg, labels in parts:
+        for arg, labels in in_order(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
                 operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))
             else:
-                operands.append(((yield self.visit(arg, scope)), labels))
+                operands.append(((yield self.visit(arg, scope)), tuple(labels)))
         extents = [self.form(extent, scope) for extent in node.data.extents]
         return write_einsum(node, operands, extents, names)
 

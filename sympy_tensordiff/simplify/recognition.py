@@ -11,7 +11,7 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
-from sympy_tensordiff.graph.gathering import Labels, Operand
+from sympy_tensordiff.graph.gathering import Labels, Operand, in_order
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
@@ -25,7 +25,7 @@ from sympy_tensordiff.simplify.products import (
     rewritten,
     summed_axes,
 )
-from sympy_tensordiff.simplify.symmetry import in_order, is_symmetric, multiplied_out, with_equal_terms_joined
+from sympy_tensordiff.simplify.symmetry import is_symmetric, multiplied_out, with_equal_terms_joined
 
 LEVELS = 4
 """Sums within sums are looked at so deep, to see whether their terms cancel."""

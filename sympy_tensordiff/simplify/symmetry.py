@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.gathering import Label, Labels, Operand, label_ranks
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand, in_order
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
@@ -45,28 +45,6 @@ def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
         flipped = Counter(_canonical(graph, arg, known, flip=True) for arg in rest)
         return flipped == Counter(_canonical(graph, arg, known) for arg in rest)
     return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
-
-
-def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands of a product, the symmetric ones with their labels in one order.
-
-    A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
-    """
-    place = {label: n for n, label in enumerate(dict.fromkeys(output))}
-    symmetric = {arg for arg, labels in parts if len(labels) == 2 and labels[0] != labels[1] and known.get(arg)}
-    if not symmetric:
-        return list(parts)
-    ranks: Mapping[Label, int] = place
-    if any(arg in symmetric and not any(label in place for label in labels) for arg, labels in parts):
-        ranks = label_ranks(parts, place, symmetric)
-
-    def position(label: Label) -> tuple[int, int]:
-        return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
-
-    return [
-        (arg, labels[::-1] if arg in symmetric and position(labels[0]) > position(labels[1]) else labels)
-        for arg, labels in parts
-    ]
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
