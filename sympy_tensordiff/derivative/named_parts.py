@@ -17,6 +17,8 @@ from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
+from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
+from sympy_tensordiff.simplify.symmetry import with_equal_products
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
@@ -87,6 +89,7 @@ def cse(
     reader = Reader(Graph(), names=True)
     reader.use((*operands, *named))
     roots = [reader.read(expr) for expr in (*operands, *(unit.definition for unit in units))]
+    roots = with_equal_products(reader.graph, recognise(reader.graph, roots, rules=WITHOUT_TRANSPOSES))
     wanted = {reader.read(expr): expr for expr in named}
     facts = input_facts(reader.graph, [*roots, *reader.leaves()])
     parts = Parts(reader.graph, roots, reader.free.values(), facts, wanted)

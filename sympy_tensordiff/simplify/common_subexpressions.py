@@ -329,5 +329,5 @@ def _operations(node: Node) -> int:
     if node.op in ("add", "mul", "ein"):
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
-        return len(parts) - 1 + (node.op == "ein" and not node.view)
+        return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
     return 0 if node.op in _LEAVES | {"read"} else 1

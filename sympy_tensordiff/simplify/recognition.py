@@ -330,5 +330,8 @@ RULES: Rules = {
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
+WITHOUT_TRANSPOSES: Rules = {"ein": (_unmoved, _ordered)}
+"""The same, without the transposes of what is symmetric."""
+
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
 """The rules one by one."""

@@ -14,9 +14,9 @@ from fractions import Fraction
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand, in_order
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.products import inner_parts, product_of
+from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
 from sympy_tensordiff.simplify.signs import with_signs
 
 MOST_FACTORS = 16
@@ -33,13 +33,13 @@ def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
         A matrix of which the arguments are in ``known`` where they are symmetric.
     known : dict of Node to bool
     """
+    for arg in node.args:
+        if arg.op == "comprehension" and arg not in known:
+            known[arg] = _has_symmetric_entries(graph, arg)
     if node.op == "cof":
         return bool(node.data == 1 and known.get(node.args[0]))
     if node.op == "ein":
         return _is_symmetric_product(graph, node, known)
-    for arg in node.args:
-        if arg.op == "comprehension" and arg not in known:
-            known[arg] = _has_symmetric_entries(graph, arg)
     if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
         rest = [arg for arg in node.args if not known.get(arg, not arg.shape)]
         flipped = Counter(_canonical(graph, arg, known, flip=True) for arg in rest)
@@ -82,6 +82,18 @@ def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, b
         return None
     terms = [graph.scale(multiples.get(term, 1), term) for term in addition.args]
     return graph.add([graph.broadcast(term, addition.shape) for term in terms])
+
+
+def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return ``roots`` with products that differ in their grouping alone as one: ``X (W v)`` and ``(X W) v``."""
+    nodes = reachable(*roots)
+    first: dict[Node, Node] = {}
+
+    def rewriting(node: Node) -> Node:
+        same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
+        return first.setdefault(same, node)
+
+    return rewritten(graph, roots, nodes, rewriting, counted(nodes, roots))
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:

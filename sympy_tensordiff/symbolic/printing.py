@@ -23,9 +23,11 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 from sympy.printing.str import StrPrinter
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.depth import LARGEST, measures
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.readable import show_index, with_methods
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 
@@ -51,18 +53,47 @@ def refuse_unprintable(node: Any, notation: str) -> None:
     found = measures(node)
     if found.is_unprintable:
         raise UnsupportedError(
-            f"{notation} of a {type(node).__name__} of {found.described}: that is too much to print; td.vjp, "
-            "td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
+            f"{notation} of a {type(node).__name__} of {found.described}: that is too much to print as one formula; "
+            "td.latex(expr, parts=True) and td.cse(expr) write it in parts, td.name gives parts names; td.vjp, "
+            "td.generate_code and td.lambdify take it as it is"
         )
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """The text of what is too large for one, or of a point that `Subs` names; None for all else."""
+    """Return the text of what is too large for one, or of a point that `Subs` names; None for all else.
+
+    What is too large is shown by its parts, one per line, where it is printed alone, and has a short text elsewhere.
+    """
     found = measures(node)
     if found.is_unprintable:  # a text all the same: messages and debuggers need one
-        own = f" ({found.digest.hex()})" if _names_a_point(printer) else ""
-        return f"<{type(node).__name__} of {found.described}, too much to print{own}>"
+        names_a_point = _names_a_point(printer)
+        lines = None if names_a_point or printer._print_level > 1 else in_parts(node)
+        return described(node, f" ({found.digest.hex()})" if names_a_point else "") if lines is None else lines
     return str(srepr(node)) if _names_a_point(printer) else None
+
+
+def described(node: Any, end: str = "") -> str:
+    """Return the class and the size of an expression, in place of its text."""
+    return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
+
+
+def in_parts(node: Any) -> str | None:
+    """Return the parts of an expression and what is left of it, one per line; None where that is too long as well."""
+    if len(nodes_in([node])) > MOST_NODES:
+        return None
+    lines = hooks.lines(node)
+    if lines is None or len(lines) > MOST_LINES or sum(measures(part).size for _, part in lines) > LARGEST:
+        return None
+    if any(measures(part).is_unprintable for _, part in lines):
+        return None
+    return "\n".join(str(part) if symbol is None else f"{symbol} = {part}" for symbol, part in lines)
+
+
+MOST_NODES = 2_000
+"""An expression of more nodes is not looked through for the sake of a text."""
+
+MOST_LINES = 60
+"""More parts are not printed."""
 
 
 class Printed:
@@ -292,6 +323,10 @@ class NoCode:
     """Mixin of all nodes."""
 
     is_tensor_entry = False
+
+    def __format__(self: Any, spec: str) -> str:
+        """Return the text; in messages, what is too large for one line is named by its class and size."""
+        return described(self) if not spec and measures(self).is_unprintable else format(str(self), spec)
 
 
 for _name in METHODS:
