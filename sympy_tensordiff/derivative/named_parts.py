@@ -18,6 +18,7 @@ from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
+from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.symmetry import with_equal_products
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -89,8 +90,10 @@ def cse(
     reader = Reader(Graph(), names=True)
     reader.use((*operands, *named))
     roots = [reader.read(expr) for expr in (*operands, *(unit.definition for unit in units))]
-    roots = with_equal_products(reader.graph, recognise(reader.graph, roots, rules=WITHOUT_TRANSPOSES))
     wanted = {reader.read(expr): expr for expr in named}
+    if not wanted:  # what differs in the sign, a common number or the grouping is one part, at shifted indices as well
+        roots = with_signs(reader.graph, recognise(reader.graph, roots, rules=WITHOUT_TRANSPOSES))
+        roots = with_equal_products(reader.graph, roots)
     facts = input_facts(reader.graph, [*roots, *reader.leaves()])
     parts = Parts(reader.graph, roots, reader.free.values(), facts, wanted)
     taken = {str(symbol) for symbol in free_symbols_in([*operands, *named])} | {*reader.graph.names, *reader.tensors}

@@ -19,8 +19,8 @@ from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import named_in
 
-LONGEST_FORMULA = 150
-"""A formula of more signs, which are two lines of a page, is shown in parts where that makes it shorter."""
+LONGEST_FORMULA = 120
+"""A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
 
 LEAST_SAVING = 0.8
 """An equation in parts has to have fewer signs than so many times those of the formula: names cost a reader, too."""
@@ -46,7 +46,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     parts : bool, optional
         True: what occurs more than once has a name, as `cse` gives it, and stands below, after "where"; so do the
         definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than
-        two lines and the parts are shorter.
+        a line and the parts are shorter.
 
     Returns
     -------

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from math import prod
+from math import gcd, prod
 from types import FrameType
 from typing import Any
 
-from sympy import Add, Idx, Mul, S, Symbol, latex, srepr
+from sympy import Add, Idx, Integer, Mul, S, Symbol, latex, srepr
 from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
@@ -259,8 +259,11 @@ def _content(expr: Any) -> tuple[Any, Any]:
     Indices stay as they are, and so do multiples of fractions that would be in a fraction.
     """
     parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
-    number = abs(parts[0][0])
-    if number == 1 or any(not c.is_Rational or abs(c) != number or rest.is_integer for c, rest in parts):
+    if any(not c.is_Rational or rest.is_integer for c, rest in parts):
+        return S.One, expr
+    whole = all(c.is_Integer for c, _ in parts)
+    number = Integer(gcd(*(int(c) for c, _ in parts))) if whole else abs(parts[0][0])
+    if number == 1 or any(not (whole or abs(c) == number) for c, _ in parts):
         return S.One, expr
     factors = [factor for _, rest in parts for factor in Mul.make_args(rest)]
     if not number.is_Integer and any(f.is_Pow and f.exp.could_extract_minus_sign() for f in factors):
