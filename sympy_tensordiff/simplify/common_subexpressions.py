@@ -264,6 +264,7 @@ class Parts:
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
+        self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
         # What moves, scales or reads a part uses it, wherever it stands itself.
         users = [node for node in first.values() if _core(node) is node]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))

@@ -201,11 +201,16 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """A name in LaTeX: a word in roman letters, since in italics it reads as a product; dalpha as a differential."""
-    if not (name.isalpha() and name.isascii() and len(name) > 1):
-        return name
-    greek = latex(Symbol(name[1:])) if name[0] == "d" else ""
-    return rf"\mathrm{{d}}{greek}" if greek.startswith("\\") else rf"\mathrm{{{name}}}"
+    """A name in LaTeX: a word in roman letters, since in italics it reads as a product, and dx as a differential."""
+    if found := _DIFFERENTIAL.fullmatch(name):
+        base = latex(Symbol(found[1]))
+        if len(found[1]) == 1 or base.startswith("\\"):
+            return rf"\mathrm{{d}}{base}{found[2]}"
+    return rf"\mathrm{{{name}}}" if name.isalpha() and name.isascii() and len(name) > 1 else name
+
+
+_DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
+"""The text of a derivative by something: its name, and a subscript in LaTeX."""
 
 
 def shown_body(printer: Any, body: Any) -> Any:
