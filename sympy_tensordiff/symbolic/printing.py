@@ -15,10 +15,10 @@ from math import gcd, prod
 from types import FrameType
 from typing import Any
 
-from sympy import Add, Idx, Integer, Mul, S, Symbol, latex, srepr
+from sympy import Add, Idx, Integer, Mod, Mul, Piecewise, S, Symbol, latex, srepr
 from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
-from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.precedence import PRECEDENCE, precedence_traditional
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 from sympy.printing.str import StrPrinter
 
@@ -215,7 +215,8 @@ _DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
 
 def shown_body(printer: Any, body: Any) -> Any:
     """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
-    with positive_first(printer), with_methods(printer, **_fractions_joined(printer), **_number_outside(printer)):
+    methods = {**_fractions_joined(printer), **_number_outside(printer), **_remainders_without_brackets(printer)}
+    with positive_first(printer), with_methods(printer, **methods):
         return printer._print(body)
 
 
@@ -256,6 +257,27 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return own._print_Mul(printer, Mul(*[number] * (number != 1), *(f for _, f in parts), evaluate=False), **how)
 
     return {"_print_Add": added, "_print_Mul": multiplied} if isinstance(printer, (LatexPrinter, StrPrinter)) else {}
+
+
+def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
+    """What brackets a remainder in LaTeX, and not each term and factor that has one somewhere, as SymPy does."""
+
+    # What is asked for its precedence looks for a frame of this name (`position_in_formula`).
+    def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
+        if not expr.has(Mod):
+            return bool(LatexPrinter._needs_mul_brackets(printer, expr, first, last))
+        if expr.is_Mul:
+            return bool(not first and expr.could_extract_minus_sign())
+        return (
+            isinstance(expr, (Mod, Piecewise)) or expr.is_Relational or precedence_traditional(expr) < PRECEDENCE["Mul"]
+        )
+
+    def _needs_add_brackets(expr: Any) -> bool:
+        return bool(expr.is_Add or expr.is_Relational or isinstance(expr, Mod))
+
+    if not isinstance(printer, LatexPrinter):
+        return {}
+    return {"_needs_mul_brackets": _needs_mul_brackets, "_needs_add_brackets": _needs_add_brackets}
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
