@@ -217,6 +217,25 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None
 
 
+def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(sqrt(2) x)**2 = 2 x**2"""
+    power = _integer(node.args[1])
+    factor, core = graph.split_view(node.args[0])
+    if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
+        return None
+    roots: list[Node] = []
+    rest: list[Operand] = []
+    for arg, labels in zip(core.args, core.data.inputs, strict=True):
+        own = [] if labels else [f for f in graph.factors(arg) if f.op == "pow" and f.args[0].op == "const"]
+        roots += own
+        rest.append((graph.mul([f for f in graph.factors(arg) if f not in own]) if own else arg, labels))
+    number = graph.pow(graph.mul((graph.const(factor), *roots)), node.args[1])
+    if not roots or number.op != "const" or not any(labels for _, labels in rest):
+        return None
+    inner = graph.ein(1, rest, core.data.output, dict(enumerate(core.data.extents)))
+    return graph.scale(number.data, graph.pow(inner, node.args[1]))
+
+
 def _integer(exponent: Node) -> int:
     """The value of a constant integer exponent; 0 for all others."""
     return exponent.data if exponent.op == "const" and isinstance(exponent.data, int) else 0
@@ -321,7 +340,7 @@ Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
     "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
-    "pow": (_sigmoid, _power, _outside),
+    "pow": (_sigmoid, _power, _roots_outside, _outside),
     "add": (_complement, _scalar_inside, _collected, _alike, _content),
     "mul": (_cancelled,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),

@@ -231,7 +231,11 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
     def ordered(expr: Any, order: Any = None) -> list[Any]:
         terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
         fixed = (order or printer.order) == "none"
-        return terms if fixed else sorted(terms, key=lambda term: bool(term.as_coeff_Mul()[0].is_negative))
+        return (
+            terms
+            if fixed
+            else sorted(terms, key=lambda term: (bool(term.as_coeff_Mul()[0].is_negative), term.is_Number))
+        )
 
     return with_methods(printer, _as_ordered_terms=ordered)
 
@@ -299,11 +303,13 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """What prints ``floor(p/2 + 1/2)`` as in indices and bounds: ``floor((p + 1)/2)``."""
+    """What prints ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``, as in bounds; values stay as they are."""
 
     def rounded(expr: Any, **how: Any) -> Any:
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
-        return own(printer, expr, **how) if printer.order == "none" else show_index(printer, expr, **how)
+        is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
+        joined = is_index and printer.order != "none"
+        return show_index(printer, expr, **how) if joined else own(printer, expr, **how)
 
     return {"_print_floor": rounded, "_print_ceiling": rounded}
 
