@@ -63,7 +63,7 @@ def merged_sums(
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
-            new = _constants_outside(graph, new, sizes)
+            new = _constants_outside(graph, new, sizes) if "add" in graph.kinds else new
         elif new.op == "select":
             new = graph.with_args(new, [new.args[0], *(_common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
