@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=DTYPES)
     add_threads(result)
     result.add_argument("--peers", nargs="*", default=PEERS, choices=list(LIBRARIES), help=f"default {' '.join(PEERS)}")
-    result.add_argument("--backends", nargs="*", default=["numba"], choices=["numba", "numpy"])
+    result.add_argument("--backends", nargs="*", default=["llvm"], choices=["llvm", "numba", "numpy"])
     result.add_argument("--budget", type=float, default=15.0, help="seconds of timing for each row and element type")
     result.add_argument("--limit", type=float, default=60.0, help="seconds that a first call may take")
     result.add_argument("--quick", action="store_true", help="tiny sizes: a test of the suite, no benchmark")

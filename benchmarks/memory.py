@@ -68,7 +68,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"SYMPY_TENSORDIFF_CACHE": folder}
-        for name, backend in (("numpy", "numpy"), ("numba, compiled", "numba"), ("numba, from disk", "numba")):
+        states = [(f"{name}, {state}", name) for name in ("llvm", "numba") for state in ("compiled", "from disk")]
+        for name, backend in (("numpy", "numpy"), *states):
             command = [sys.executable, __file__, "--count", str(options.count), "--backend", backend]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             print(f"{name:17} {done.stdout}", end="", flush=True)

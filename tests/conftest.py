@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from simulated_threads import one_after_another
 
 collect_ignore = ["typed_usage.py"]  # type checkers read it
@@ -25,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The examples of hypothesis are the same in each run; others are tried with --thorough.
+    settings.register_profile("same", derandomize=not config.getoption("--thorough"))
+    settings.load_profile("same")
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
 

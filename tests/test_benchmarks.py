@@ -57,12 +57,12 @@ def test_a_row_with_all_peers_that_are_here(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = json.loads(file.read_text())["results"]
     forms = {peer.label for peer in ROWS["logistic-gradient"].peers}
-    assert {*found["agree"], *found["gaps"]} == forms | {"ours, numba"}
-    assert {"ours, numba", "numpy, by hand"} <= set(found["times"]) == set(found["agree"])
+    assert {*found["agree"], *found["gaps"]} == forms | {"ours, llvm"}
+    assert {"ours, llvm", "numpy, by hand"} <= set(found["times"]) == set(found["agree"])
     assert found["doubled"][1] == 2.0
     text = page.read_text(encoding="utf-8")
     assert "| logistic-gradient | float32 |" in text and "- `logistic-gradient` (n=7, d=3): " in text
-    assert 'logistic-gradient,float32,"ours, numba",' in (tmp_path / "page_forms.csv").read_text(encoding="utf-8")
+    assert 'logistic-gradient,float32,"ours, llvm",' in (tmp_path / "page_forms.csv").read_text(encoding="utf-8")
     assert picture.read_text(encoding="utf-8").count("<svg") == 1
 
 
@@ -123,7 +123,7 @@ def test_peers_that_fail_are_gaps() -> None:
     with contestants.gap(found, "jax, broken", (contestants.DisagreementError,)):
         raise ValueError("first line\nsecond line")
     assert found.gaps == {"jax, broken": "does not run: ValueError: first line"}
-    with pytest.raises(ValueError, match="ours"), contestants.gap(found, "ours, numba", ()):
+    with pytest.raises(ValueError, match="ours"), contestants.gap(found, "ours, llvm", ()):
         raise ValueError("ours must not fail")
 
 
@@ -156,9 +156,9 @@ def results() -> result.Run:
     """Two rows with invented times: ratios 2 and 32, so 4 in the mean, where 32 counts as 8."""
     run = result.Run({}, {}, 1, True, {"float64": limits.Limits(1e9, 1e9)})  # a second for each 1e9
     for factor in (2.0, 32.0):
-        times = {"ours, numba": [1e-3, 2e-3, 3e-3], "jax, best": [factor * t for t in (1e-3, 2e-3, 4e-3)]}
+        times = {"ours, llvm": [1e-3, 2e-3, 3e-3], "jax, best": [factor * t for t in (1e-3, 2e-3, 4e-3)]}
         times["jax, naive"] = [2 * t for t in times["jax, best"]]
-        names = {"ours, numba": "ours", "jax, best": "jax", "jax, naive": "jax"}
+        names = {"ours, llvm": "ours", "jax, best": "jax", "jax, naive": "jax"}
         run.results.append(result.Result(SMALL, SMALL.quick, "float64", Work(10**6, 10), names, {}, times))
     return run
 
@@ -171,7 +171,7 @@ def test_ratios_are_paired_and_capped() -> None:
     assert ratio is not None
     assert (ratio.low, ratio.median) == (2.0, 2.0) and ratio.high == pytest.approx(2 * (1 + 1 / 6))
     assert run.mean_ratio() == pytest.approx(math.sqrt(2 * result.CAP))
-    assert run.share(first, "ours, numba") == 0.5  # a million operations at 1e9 a second, in 2 ms
+    assert run.share(first, "ours, llvm") == 0.5  # a million operations at 1e9 a second, in 2 ms
 
 
 def test_the_limit_is_the_longer_one() -> None:

@@ -163,7 +163,7 @@ def test_a_batch_without_entries(jax):
 
 def test_refusals(jax):
     with pytest.raises(
-        ArgumentError, match="jax_function works with the backends 'numba' and 'numpy', not with 'cuda'"
+        ArgumentError, match="jax_function works with the backends 'llvm', 'numba' and 'numpy', not with 'cuda'"
     ):
         td.jax_function(x, chain, backend="cuda")
     with pytest.raises(ArgumentError, match="c is in wrt, but not in args: add it to args"):

@@ -11,8 +11,8 @@ from bridge_cases import CASES
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.bridges.operators import Function
-from sympy_tensordiff.bridges.torch import _array, key_of
+from sympy_tensordiff.bridges.operators import BridgedFunction
+from sympy_tensordiff.bridges.torch import _to_kernel_argument, key_of
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 
 # PyTorch's own use of what it has deprecated.
@@ -115,13 +115,14 @@ def test_refusals(torch):
     with pytest.raises(ArgumentError, match=r"2 arguments are needed \(x, w\), 1 given"):
         layer(random(torch, 10).detach())
     on_device = td.torch_function((x, w), CONVOLUTION, backend="cuda")
-    with pytest.raises(ArgumentError, match="vmap works with the backends 'numba' and 'numpy': put the axis into"):
+    with pytest.raises(ArgumentError, match="vmap works with the backends 'llvm', 'numba' and 'numpy': put the"):
         torch.func.vmap(on_device, (0, None))(torch.ones(2, 10), torch.ones(3))
     entry = td.torch_function((A, n), A[n - 1, 0], backend="numpy")
     with pytest.raises(ArgumentTypeError, match=r"argument n must be an integer, not 2\.5"):
         entry(random(torch, 2, 4), 2.5)
     with pytest.raises(ArgumentError, match=r"argument x is in the memory of meta: pass .cpu\(\)"):
-        _array(torch, Function((x, w), CONVOLUTION, w, "numpy", {}).operator, 0, torch.empty(10, device="meta"))
+        operator = BridgedFunction((x, w), CONVOLUTION, w, "numpy", {}).operator
+        _to_kernel_argument(torch, operator, 0, torch.empty(10, device="meta"))
 
 
 TEN = ["square", "product", "quadratic", "inverse", "waves", "strided", "softmax", "network", "numbers", "kernel"]
@@ -256,7 +257,7 @@ def test_equal_functions_share_an_operator(torch):
 
 def test_sizes_are_arguments(torch):
     on_device = td.torch_function((x, w), CONVOLUTION, backend="cuda")
-    with pytest.raises(ArgumentError, match="vmap works with the backends 'numba' and 'numpy': put the axis into"):
+    with pytest.raises(ArgumentError, match="vmap works with the backends 'llvm', 'numba' and 'numpy': put the"):
         torch.func.vmap(on_device, (0, None))(torch.ones(2, 10), torch.ones(3))
     entry = td.torch_function((A, n), A[n - 1, 0] ** 2, backend="numpy")
     matrix = random(torch, 2, 4)

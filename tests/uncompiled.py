@@ -80,7 +80,7 @@ def run_as_python() -> Iterator[None]:
         return module
 
     def run_checked(self: Any, kernel: Any, values: Any, results: Any) -> None:
-        if self.backend == "numba":
+        if self.backend in ("llvm", "numba"):
             values, results = (
                 [each.view(Checked) if type(each) is np.ndarray and each.ndim else each for each in arrays]
                 for arrays in (values, results)
@@ -93,4 +93,5 @@ def run_as_python() -> Iterator[None]:
             patch.setattr(math, name, as_compiled(getattr(math, name)))
         patch.setattr(compiling, "load_source", load_python)
         patch.setattr(compiling.CompiledFunction, "_run_quietly", run_checked)
+        patch.setattr(compiling.CompiledFunction, "_load_llvm", lambda *given: None)  # the text for Numba instead
         yield

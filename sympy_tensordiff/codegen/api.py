@@ -67,7 +67,7 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
-    backend: str = "numba",
+    backend: str = "llvm",
     *,
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
@@ -83,7 +83,7 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
-    backend: str = "numba",
+    backend: str = "llvm",
     *,
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
@@ -103,11 +103,11 @@ def lambdify(
     expr : Expr, or tuple of Expr
         A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
         gives), come back as such.
-    backend : {"numba", "llvm", "numpy", "cuda", "dask", "dask-numpy"}
-        ``"llvm"`` computes what Numba's kernels do, and compiles them in a tenth of the time: their loops are printed
-        in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for Numba. The last two make a
-        function of [dask arrays](howto_dask.md), with Numba's or NumPy's kernels (extra ``dask``): a `DaskFunction`,
-        whose results are lazy.
+    backend : {"llvm", "numba", "numpy", "cuda", "dask", "dask-numpy"}
+        ``"llvm"`` compiles loops in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for
+        Numba. ``"numba"`` computes the same and takes ten times as long to compile. The last two make a function of
+        [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
+        are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
@@ -118,7 +118,7 @@ def lambdify(
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
-        one argument. NumPy calls them with arrays, Numba compiles them for numbers, CUDA makes
+        one argument. NumPy calls them with arrays, compiled kernels with numbers (Numba compiles them), CUDA makes
         device functions of them.
     sizes : mapping, optional
         About how large sizes that are symbols will be, ``{n: 300}``: plans are compared for these, and for 100
@@ -129,7 +129,7 @@ def lambdify(
         by default, since what is left may cancel: the relative error of that sum grows with the square of
         a/(a + b), from 2e-16 to 4e-12 where entries near 100 differ by 1.
     parallel : bool, optional
-        Whether Numba's kernels run on all cores. None: in calls where they compute so much that it pays (``.plan``
+        Whether compiled kernels run on all cores. None: in calls where they compute so much that it pays (``.plan``
         says how much), and if there are several cores; compiled then, once more. The results do not depend on the
         number of threads, since no sum is divided. Products of matrices have the threads of their library, whatever
         this is.
@@ -149,8 +149,8 @@ def lambdify(
     CompiledFunction
         Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
         new arrays (a NumPy scalar for a scalar) or fills ``out=``, which is nested as ``expr`` is.
-        ``.source`` is the generated module, ``.plan`` what is computed in which order. float32 in,
-        float32 out; integers count as float64. It pickles, if the functions do. A call in which a
+        ``.source`` is the generated module, for LLVM the same loops for Numba, ``.plan`` what is computed in which
+        order. float32 in, float32 out; integers count as float64. It pickles, if the functions do. A call in which a
         matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
         all of the inverse out of the result: what whole arrays need is computed first, conditions
         choose between entries. A call whose arrays of integers lead a read out of its tensor, or hold

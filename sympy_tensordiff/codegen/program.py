@@ -43,6 +43,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.cancellation import without_cancellation
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import (
     extents_of,
@@ -148,8 +149,11 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     )
     of_rows: set[str] = set()
     program = assemble(task, of_rows if options.rows and options.temporaries else None)
-    if of_rows - _row_temporaries(program) and _whole_tables(other := assemble(task)) < _whole_tables(program):
-        program = other
+    rows = _row_temporaries(program) if of_rows else set()
+    if of_rows - rows:
+        other = assemble(task)
+        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
+            program = other
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -170,9 +174,8 @@ def _row_temporaries(program: Program) -> set[str]:
     return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
 
 
-def _whole_tables(program: Program) -> int:
-    """How many temporaries with several axes are more than one row where kernels run together."""
-    rows = _row_temporaries(program)
+def _whole_tables(program: Program, rows: set[str]) -> int:
+    """The number of temporaries with several axes that are none of ``rows``, of which one row is enough."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
@@ -193,6 +196,7 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=options.library)
+    definitions = _without_cancellation(graph, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
@@ -227,6 +231,13 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     program = with_masks(with_tables(program) if lowering.tables else program)
     verify(program)
     return program
+
+
+def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
+    """Return the definitions with entries in the forms of `without_cancellation`."""
+    entries = [one.entries for one in definitions if one.entries is not None]
+    found = iter(without_cancellation(graph, entries))
+    return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 
 def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:

@@ -1,10 +1,10 @@
-"""Applied functions into the graph, known and unknown ones, their unevaluated derivatives, and operations on tensors.
+"""Reading applied functions, their unevaluated derivatives and operations on whole tensors into the graph.
 
-Everything is real: a function that is complex is refused by name.
+All values are real: complex functions are refused by name.
 
-The nodes of whole tensors are closed. A tensor that depends on an index around it, such as the product of a batch's
-matrices inside of a comprehension over the batch, is read entry by entry instead; an inverse or a determinant has no
-entries in index notation and is refused there.
+Nodes of whole tensors are closed. A tensor that depends on an enclosing index, such as the product of a batch's
+matrices inside a comprehension over the batch, is read entry by entry instead. Inverses and determinants have no
+entries in index notation: they are computed for the whole batch if its range is simple, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.partial_derivatives import orders_of
 from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_undeclared
+from sympy_tensordiff.symbolic.subscripts import FROM_I
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 Build = Callable[[Graph, Any, Sequence[Node]], Node]
 
 Scope = dict[Any, int]
-"""The variables of the bound symbols around an expression."""
+"""The variables of the enclosing bound symbols."""
 
-IDENTITY = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
-"""Functions that a real number is its own value of."""
+IDENTITY_ON_REALS = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
+"""Functions that return a real argument unchanged."""
 
 _EXTREMA = (sympy.Max, sympy.Min, sympy.Abs)
 
@@ -54,54 +55,57 @@ REFUSED: dict[Any, str] = {
     sympy.principal_branch: "polar numbers are complex",
     sympy.exp_polar: "polar numbers are complex",
     sympy.Ynm: "spherical harmonics are complex; use assoc_legendre and cos",
-    sympy.DiracDelta: "it is no function; derivatives of steps are 0 here",
+    sympy.DiracDelta: "it is not a function; derivatives of steps are 0 here",
     sympy.SingularityFunction: "write it as a Piecewise",
 }
-"""Functions without a meaning here, and why or what to write instead."""
+"""Functions without a real meaning, and the reason or what to write instead."""
 
 
-EXTREMA = 6
-"""A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
+MAX_EXTREMA_IN_INDEX = 6
+"""The most maxima and minima in one index form, whose cases double with each; with more it is a function of values."""
 
-PERMUTED = 6
-"""The most indices of a LeviCivita, which has a factor for each two of them."""
+MAX_LEVI_CIVITA_INDICES = 6
+"""The most indices of a LeviCivita, which has a factor for each pair of them."""
 
 
 class Applications(ABC):
-    """The part of the reader that knows functions and whole tensors."""
+    """The methods of `Reader` for functions, derivatives and whole tensors."""
 
     graph: Graph
     integers: set[Any]
     ranges: dict[int, Affine]
-    """How many values variables have that begin at 0."""
+    """The extents of the variables whose ranges begin at 0."""
 
     @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """The node of an expression."""
+        """Return the node of an expression under enclosing bound symbols; raise UnsupportedError if there is none."""
 
     @abstractmethod
-    def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """The node of an operand of a scalar node."""
+    def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a scalar operand; raise if it is a whole tensor."""
 
     @abstractmethod
-    def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        """The nodes of the operands of a scalar node."""
+    def _read_scalars(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+        """Return the nodes of scalar operands; raise if one is a whole tensor."""
 
     @abstractmethod
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """The form of an index expression, an extent or a bound."""
+        """Return the affine form of an index expression, an extent or a bound."""
 
     @abstractmethod
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """The variable of an index or size symbol."""
+        """Return the variable of an index or size symbol."""
 
     # -------------------------------------------------------------- functions
 
-    def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the call of a real function; raise UnsupportedError for complex ones and those with lists of
+        parameters.
+        """
         refuse_complex(expr)
         if isinstance(expr, OF_COMPLEX):
             refuse_undeclared(expr, scope)
-        if isinstance(expr, IDENTITY):
+        if isinstance(expr, IDENTITY_ON_REALS):
             node: Node = yield self._visit(expr.args[0], scope)
             return node
         if isinstance(expr, sympy.im):
@@ -113,47 +117,51 @@ class Applications(ABC):
             )
         if not expr.args:
             raise UnsupportedError(f"{expr} has no arguments, so it is a constant: use a Symbol, or a number")
-        args = yield self._all(expr.args, scope)
+        args = yield self._read_scalars(expr.args, scope)
         return self.graph.call(expr.func, args)
 
-    def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """What may be an index expression, which is exact; the same function of values where it is none."""
-        if on_indices(expr, self.integers) and _extrema(expr) <= EXTREMA:
+    def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return a rounding, remainder or extremum of indices as an exact index form; of other values as a function of
+        them.
+        """
+        if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
                 return self.graph.index(self.affine(expr, scope))
             except IndexExpressionError:
                 pass
         if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
-            graph, (value, period) = self.graph, (yield self._all(expr.args, scope))
+            graph, (value, period) = self.graph, (yield self._read_scalars(expr.args, scope))
             periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
             return graph.add((value, graph.neg(graph.mul((period, periods)))))
-        node: Node = yield self._function(expr, scope)
+        node: Node = yield self._read_function(expr, scope)
         return node
 
-    def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
-        if len(expr.args) > PERMUTED or not all(on_indices(arg, self.integers) for arg in expr.args):
+    def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a LeviCivita, read as SymPy's product of differences of its indices over a number."""
+        if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
-                f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
-                "values as a TensorSymbol"
+                f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
+                f"{MAX_LEVI_CIVITA_INDICES} indices; write its values as a TensorSymbol"
             )
         node: Node = yield self._visit(expr.doit(), scope)
         return node
 
-    def _derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """A derivative that SymPy leaves as it is."""
+    def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a derivative that SymPy leaves unevaluated, a call of a `Partial`; raise if it is not one
+        of a single function.
+        """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)
-        if derivative is None or (formula(derivative)[0] is not None) or _integers(expr.variables):
+        if derivative is None or (formula(derivative)[0] is not None) or _has_integer(expr.variables):
             raise UnsupportedError(
                 f"{expr} cannot be read as the derivative of one function by its arguments: evaluate it first, "
                 "with .doit() (of SymPy's own Sum after td.lift), or write Subs(Derivative(g(t), t), t, x[i])"
             )
         refuse_complex(expr.expr)
-        return self.graph.call(derivative, (yield self._all(expr.expr.args, scope)))
+        return self.graph.call(derivative, (yield self._read_scalars(expr.expr.args, scope)))
 
-    def _subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """``Subs(body, variables, point)``: the variables are bound, the point is not."""
+    def _read_subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return ``Subs(body, variables, point)``: the body with its bound variables replaced by the point."""
         graph = self.graph
         fresh = [sympy.Dummy(f"a{n}", **_assumptions(v)) for n, v in enumerate(expr.variables)]
         body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), scope)
@@ -168,58 +176,62 @@ class Applications(ABC):
 
     # -------------------------------------------------------------- whole tensors
 
-    def _whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """The node of a whole tensor, or of a scalar that is made of such."""
+    def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of an operation on whole tensors; it is read entry by entry if an operand depends on an
+        enclosing index.
+        """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
             if isinstance(expr, _OF_MATRICES) and all(v in self.ranges for v in operands[0].free & bound):
-                return self._of_all(expr, operands[0], sorted(operands[0].free & bound))
-            node: Node = yield self._visit(_by_entries(expr), scope)
+                return self._read_batch_entry(expr, operands[0], sorted(operands[0].free & bound))
+            node: Node = yield self._visit(_as_comprehension(expr), scope)
             return node
         return _BUILD[type(expr)](self.graph, expr, operands)
 
-    def _of_all(self, expr: Any, matrix: Node, around: Sequence[int]) -> Node:
-        """A function of a matrix that depends on indices ``around`` it: one entry of that of all such matrices."""
+    def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
+        """Return a function of a matrix that depends on the indices ``batch``: an entry of the function of the batch of
+        all matrices.
+        """
         graph = self.graph
         variables, _, body = graph.open(matrix)
-        extents = *(self.ranges[v] for v in around), *matrix.shape
-        whole = _BUILD[type(expr)](graph, expr, [tensor_of(graph, (*around, *variables), extents, body)])
+        extents = *(self.ranges[v] for v in batch), *matrix.shape
+        whole = _BUILD[type(expr)](graph, expr, [tensor_of(graph, (*batch, *variables), extents, body)])
         axes = [graph.fresh(name) for name in "ijkl"[: len(expr.shape)]]
         axes += [graph.fresh(f"i{n}") for n in range(4, len(expr.shape))]
-        entry = graph.read(whole, [Affine.variable(v) for v in (*around, *axes)])
-        return graph.comprehension(axes, whole.shape[len(around) :], entry) if axes else entry
+        entry = graph.read(whole, [Affine.variable(v) for v in (*batch, *axes)])
+        return graph.comprehension(axes, whole.shape[len(batch) :], entry) if axes else entry
 
-    def _applied(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
-        """A function of entries, for all entries at once."""
+    def _read_elementwise(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
+        """Return the node of a `TensorFunction`: a function of entries, applied to whole tensors at once."""
         graph = self.graph
         body = yield self._visit(expr.template.expr, scope)
-        places = [graph.scalar(symbol) for symbol in expr.template.variables]
+        parameters = [graph.scalar(symbol) for symbol in expr.template.variables]
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not node.free.isdisjoint(bound) for node in (body, *operands)):
-            node: Node = yield self._visit(_by_entries(expr), scope)
+            node: Node = yield self._visit(_as_comprehension(expr), scope)
             return node
-        if body.op == "call" and list(body.args) == places:
+        if body.op == "call" and list(body.args) == parameters:
             return graph.call(body.data, operands)
         shape = next(operand.shape for operand in operands if operand.shape)
-        return graph.broadcast(replace(graph, body, dict(zip(places, operands, strict=True))), shape)
+        return graph.broadcast(replace(graph, body, dict(zip(parameters, operands, strict=True))), shape)
 
-    def _constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
-        """A tensor that is made of its shape and at most a scalar."""
+    def _read_constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
+        """Return the node of a delta tensor or of a tensor filled with one value."""
         if isinstance(expr, DeltaTensor):
             extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
             return self.graph.delta(extents)
         shape = tuple(self.affine(extent, scope) for extent in expr.shape)
         value = yield self._visit(expr.value, scope)
         if not value.free.isdisjoint(scope.values()):
-            node: Node = yield self._visit(_by_entries(expr), scope)
+            node: Node = yield self._visit(_as_comprehension(expr), scope)
             return node
         return self.graph.broadcast(value, shape)
 
 
 def refuse_complex(applied: Any) -> None:
-    """Raises for a function that has no real values, or none that make sense here."""
+    """Raise UnsupportedError for a function that has no real values or no meaning in a tensor expression."""
     for kind, reason in REFUSED.items():
         if isinstance(applied, kind):
             raise UnsupportedError(f"{kind.__name__} is not supported in a tensor expression: {applied}; {reason}")
@@ -229,21 +241,23 @@ def refuse_complex(applied: Any) -> None:
         raise UnsupportedError(f"the function {applied.func} is not real; tensors and scalars are real")
 
 
-def _extrema(expr: Any) -> int:
-    """How many maxima and minima of two an expression is made of."""
+def _number_of_extrema(expr: Any) -> int:
+    """Return the number of maxima and minima of two operands, and absolute values, in an expression."""
     return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
 
 
-def _integers(variables: Sequence[Any]) -> bool:
+def _has_integer(variables: Sequence[Any]) -> bool:
+    """Return whether one of the variables is an integer symbol."""
     return any(isinstance(v, sympy.Symbol) and v.is_integer for v in variables)
 
 
 def _assumptions(variable: Any) -> dict[str, bool]:
+    """Return the assumptions for a dummy that replaces ``variable``: an integer or a real number."""
     return {"integer": True} if isinstance(variable, sympy.Symbol) and variable.is_integer else {"real": True}
 
 
-def _by_entries(expr: Any) -> Any:
-    """A tensor as a comprehension of its entries."""
+def _as_comprehension(expr: Any) -> Any:
+    """Return a tensor as a comprehension of its entries; raise UnsupportedError if these have no index notation."""
     axes = [sympy.Dummy("ijklmnpq"[axis] if axis < 8 else f"i{axis}", integer=True) for axis in range(expr.rank)]
     entry = expr.write_out(tuple(axes))
     if entry is None:
@@ -256,18 +270,28 @@ def _by_entries(expr: Any) -> Any:
 
 
 def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
-    return graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+    """Return the ``ein`` node of an einsum product, and note the letters that a user has chosen for axes."""
+    product = graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+    letters = {letter for labels in expr.inputs for letter in labels}
+    if letters != set(FROM_I[: len(letters)]):  # a user has chosen them
+        for node, labels in ((product, expr.output), *zip(operands, expr.inputs, strict=True)):
+            if labels and len(set(labels)) == len(labels):
+                graph.letters.setdefault(node, labels)
+    return product
 
 
 def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> Node:
+    """Return the adjugate: the transposed cofactors of order 1."""
     return graph.transposed(graph.cofactor(1, operands[0]))
 
 
 def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
+    """Return the cofactors of the order of ``expr``."""
     return graph.cofactor(int(expr.order), operands[0])
 
 
 def _logsumexp(graph: Graph, expr: TensorLogSumExp, operands: Sequence[Node]) -> Node:
+    """Return the log-sum-exp over the axes of ``expr``."""
     return graph.logsumexp(tuple(int(axis) for axis in expr.axes), operands[0])
 
 
@@ -286,7 +310,7 @@ _BUILD: dict[type[TensorExpr], Build] = {
 }
 
 TENSOR_METHODS: list[tuple[Any, Callable[[Any, Any, Scope], Recursion[Node]]]] = [
-    (TensorFunction, Applications._applied),
-    ((DeltaTensor, FilledTensor), Applications._constant),
-    (tuple(_BUILD), Applications._whole),
+    (TensorFunction, Applications._read_elementwise),
+    ((DeltaTensor, FilledTensor), Applications._read_constant),
+    (tuple(_BUILD), Applications._read_whole),
 ]

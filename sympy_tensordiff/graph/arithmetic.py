@@ -1,4 +1,4 @@
-"""Sums, products, powers and conditions, simplified as far as that is certain while they are made."""
+"""Constructors of sums, products, powers and conditions, which apply simplifications that always hold."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 JOINED_LIMIT = 32
-"""Choices inside of choices are joined one by one; terms that are deeper or longer, and products that are longer, are
-left as they are."""
+"""The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
 
 class Arithmetic(Table):
-    """The constructors of all nodes that bind no variables."""
+    """The constructors of all nodes that bind no variables, for scalars."""
 
     # -------------------------------------------------------------- arithmetic
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """The sum; numbers are added, equal terms collected, equal guards joined."""
+        """Return the sum: numbers are added, equal terms collected, equal guards and choices merged."""
         coefficients: dict[Node, Number] = {}
         constant: Number = 0
         guarded: dict[tuple[Row, ...], list[Node]] = {}
@@ -42,16 +41,16 @@ class Arithmetic(Table):
                     coefficients[rest] = coefficients.get(rest, 0) + factor
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
         sums = {rows: bodies if len(bodies) == 1 else [self.add(bodies)] for rows, bodies in guarded.items()}
-        cases = _joined_cases(sums)
-        unguarded = cases.pop((), [])  # what is added in a case and in its opposite
+        cases = _merge_opposite_guards(sums)
+        unguarded = cases.pop((), [])  # terms added under a guard and under its opposite
         parts += [
             self.guard(rows, bodies[0] if len(bodies) == 1 else self.add(bodies)) for rows, bodies in cases.items()
         ]
-        held = [part.data for part in parts if part.op == "guard"]
+        guards = [part.data for part in parts if part.op == "guard"]
         # A guard that bodies have in common may make two cases one.
-        if unguarded or len(set(held)) < len(held):
+        if unguarded or len(set(guards)) < len(guards):
             return self.add([*parts, self.const(constant), *unguarded])
-        parts = self._joined_choices([part for part in parts if part is not self.zero])
+        parts = self._merge_choices([part for part in parts if part is not self.zero])
         if constant != 0:
             parts.append(self.const(constant))
         if len(parts) < 2:
@@ -59,11 +58,13 @@ class Arithmetic(Table):
         args = tuple(parts)
         return self._node("add", None, args, args)
 
-    def _joined_choices(self, parts: list[Node]) -> list[Node]:
-        """The terms, where those that hold a choice by one condition are one choice between sums."""
+    def _merge_choices(self, parts: list[Node]) -> list[Node]:
+        """Return the terms of a sum, with those that contain a `select` by one condition merged into a `select` between
+        sums.
+        """
         groups: dict[Node | None, list[Node]] = {}
         for part in parts:
-            groups.setdefault(_condition_of(part), []).append(part)
+            groups.setdefault(_choice_condition(part), []).append(part)
         if all(condition is None or len(group) == 1 for condition, group in groups.items()):
             return parts
         joined = []
@@ -71,12 +72,12 @@ class Arithmetic(Table):
             if condition is None or len(group) == 1:
                 joined += group
             else:
-                sums = [self.add([self._decided(part, condition, position) for part in group]) for position in (1, 2)]
+                sums = [self.add([self._decide(part, condition, position) for part in group]) for position in (1, 2)]
                 joined.append(self.select(condition, *sums))
         return [part for part in joined if part is not self.zero]
 
     def split_coefficient(self, node: Node) -> tuple[Number, Node]:
-        """``(c, rest)`` with node = c * rest; ``rest`` is one for a number."""
+        """Return ``(c, rest)`` with node = c * rest; ``rest`` is `one` for a number."""
         if node.op == "const":
             return node.data, self.one
         if node.op == "mul" and node.args[0].op == "const":
@@ -85,13 +86,14 @@ class Arithmetic(Table):
         return 1, node
 
     def scale(self, factor: Number, node: Node) -> Node:
+        """Return ``factor * node``."""
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """The product; numbers are multiplied, powers of one base joined, guards lifted out.
+        """Return the product: numbers are multiplied, powers of one base joined, guards lifted out.
 
-        A long product is one factor, and so is a power with a long sum as exponent: the cotangents along a
-        chain, each the one before times a slope, would be of quadratic size altogether.
+        A long product stays one factor, and so does a power with a long sum as exponent: otherwise the cotangents along
+        a chain, each the previous one times a slope, would be of quadratic size altogether.
         """
         constant: Number = 1
         rows: tuple[Row, ...] = ()
@@ -101,7 +103,7 @@ class Arithmetic(Table):
             factor = stack.pop()
             if factor.op == "const":
                 constant *= factor.data
-            elif factor.op == "mul" and _is_one_factor(factor):
+            elif factor.op == "mul" and _stays_one_factor(factor):
                 number, factor = self.split_coefficient(factor)
                 constant *= number
                 powers.setdefault(factor, []).append(self.one)
@@ -122,30 +124,33 @@ class Arithmetic(Table):
             return self.guard(rows, self.mul([self.const(constant), *parts]))
         choice = next(filter(self.is_choice, sorted(parts, key=lambda part: part.total)), None)
         if choice is not None and not all(part.total for part in parts if part is not choice):
-            return self.guard(rows, self._inside(choice, [self.const(constant), *parts]))
+            return self.guard(rows, self._push_into_choice(choice, [self.const(constant), *parts]))
         if constant != 1 or not parts:
             parts.insert(0, self.const(constant))
         args = tuple(parts)
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
 
-    def _inside(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """A product with a choice among its factors that annihilates: what may be no number stands in its branch.
+    def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
+        """Return the product of ``factors`` with those that may be undefined moved into the branches of ``choice``,
+        which is 0 on one side.
 
-        All other choices go there, too: they may be numbers in its branch only.
+        All other choices are moved, too: they may be defined in its branch only.
         """
-        moved = [factor for factor in factors if factor is not choice and (self.is_choice(factor) or not factor.total)]
-        rest = [factor for factor in factors if factor is not choice and factor not in moved]
-        sides = [side if side is self.zero else self.mul((side, *moved)) for side in choice.args[1:]]
+        inner = [factor for factor in factors if factor is not choice and (self.is_choice(factor) or not factor.total)]
+        rest = [factor for factor in factors if factor is not choice and factor not in inner]
+        sides = [side if side is self.zero else self.mul((side, *inner)) for side in choice.args[1:]]
         return self.mul((*rest, self.select(choice.args[0], *sides)))
 
     def is_choice(self, node: Node) -> bool:
-        """Whether a node is 0 on one side of a condition."""
+        """Return whether a node is a `select` with the value 0 on one side."""
         return node.op == "select" and self.zero in node.args[1:]
 
     def neg(self, node: Node) -> Node:
+        """Return ``-node``."""
         return self.scale(-1, node)
 
     def pow(self, base: Node, exponent: Node) -> Node:
+        """Return ``base**exponent``, simplified where that holds for all real bases."""
         if exponent is self.zero or base is self.one:
             return self.one
         if exponent is self.one:
@@ -161,7 +166,7 @@ class Arithmetic(Table):
                 is_positive = base.args[0].op == "const" and base.args[0].data > 0 and not isinstance(inner, float)
                 if isinstance(inner, int) or is_positive:
                     return self.pow(base.args[0], self.const(inner * power))
-            if base.op == "mul" and not _is_one_factor(base):
+            if base.op == "mul" and not _stays_one_factor(base):
                 return self.mul([self.pow(factor, exponent) for factor in base.args])
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
@@ -170,6 +175,7 @@ class Arithmetic(Table):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
+        """Return the call of a function; equal arguments of a maximum or minimum are one."""
         if function in EXTREMA:
             args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
             if len(args) == 1:
@@ -179,19 +185,21 @@ class Arithmetic(Table):
     # -------------------------------------------------------------- conditions
 
     def compare(self, relation: str, left: Node, right: Node) -> Node:
+        """Return the condition ``left relation right`` between values, with a relation "lt", "le", "eq" or "ne"."""
         return self._plain("compare", relation, (left, right))
 
     def truth(self, value: bool) -> Node:
-        """A condition that always holds, or never."""
+        """Return a condition that always holds, or never."""
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
     def known(self, condition: Node) -> bool | None:
-        """Whether a condition between two numbers holds; None for all others."""
+        """Return whether a comparison of two numbers holds; None for all other conditions."""
         if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
             return None
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
+        """Return the "and", "or" or "not" of conditions, with decided ones simplified away."""
         if op == "not":
             return (
                 self._plain(op, None, tuple(args)) if (value := self.known(args[0])) is None else self.truth(not value)
@@ -202,12 +210,12 @@ class Arithmetic(Table):
         return args[0] if len(args) == 1 else self._plain(op, None, tuple(args))
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
-        """``value if condition else otherwise``."""
+        """Return ``value if condition else otherwise``; common guards are lifted out and decided conditions dropped."""
         if condition.op == "compare" and condition.args[0] is condition.args[1]:
             return value if condition.data in ("le", "eq") else otherwise
         if (holds := self.known(condition)) is not None:
             return value if holds else otherwise
-        value, otherwise = self._decided(value, condition, 1), self._decided(otherwise, condition, 2)
+        value, otherwise = self._decide(value, condition, 1), self._decide(otherwise, condition, 2)
         if value is otherwise:
             return value
         if value.op == otherwise.op == "guard" and value.data == otherwise.data:
@@ -223,7 +231,7 @@ class Arithmetic(Table):
         return self._plain("select", None, (condition, value, otherwise))
 
     def cases(self, value: Node) -> list[Node]:
-        """The terms of a sum, those of products with a sum of guards among their factors apart from each other."""
+        """Return the terms of a sum, with products expanded that have a sum of guards among their factors."""
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
             sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and _has_guard(factor)]
@@ -236,21 +244,24 @@ class Arithmetic(Table):
                 cases.append(term)
         return [case for case in cases if case is not self.zero]
 
-    def _decided(self, value: Node, condition: Node, position: int) -> Node:
-        """``value`` where a choice by the same condition, in it or among its terms or factors, is made."""
+    def _decide(self, value: Node, condition: Node, position: int) -> Node:
+        """Return ``value`` with choices by ``condition``, in it or among its terms or factors, replaced by the branch
+        ``position``.
+        """
 
-        def decided(node: Node) -> Node:
+        def decide(node: Node) -> Node:
+            """Return the branch of a choice by ``condition``; other nodes as they are."""
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):
-            return decided(value)
-        args = [decided(arg) for arg in value.args]
+            return decide(value)
+        args = [decide(arg) for arg in value.args]
         if tuple(args) == value.args:
             return value
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Row], body: Node) -> Node:
-        """``body`` where all rows hold, 0 (and nothing read) elsewhere."""
+        """Return ``body`` where all rows hold, 0 (and nothing read) elsewhere; guards of guards are joined."""
         rows = tuple(rows)
         while body.op == "guard":
             rows += body.data
@@ -266,8 +277,8 @@ class Arithmetic(Table):
         return self._node("guard", key, (body,), key, key)
 
 
-def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:
-    """The bodies by their guards, where two that differ in a row and its opposite only are one for one body."""
+def _merge_opposite_guards(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:
+    """Merge guards of the same bodies that differ in a row and its negation only; ``cases`` maps rows to bodies."""
     waiting = list(cases)
     for rows in waiting:
         for rest, other in opposites(rows) if rows in cases else ():
@@ -280,16 +291,18 @@ def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, .
 
 
 def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
-    """For each row that has an opposite: the other rows, and the guard with the opposite in its place."""
+    """Yield, for each row with a negation, the other rows and the guard with the negation in place of the row."""
     for row in rows:
-        opposite = normalise(row.negation()) if row.kind != "eq" else None
-        if isinstance(opposite, Row):
+        negation = normalise(row.negation()) if row.kind != "eq" else None
+        if isinstance(negation, Row):
             rest = tuple(other for other in rows if other is not row)
-            yield rest, tuple(sorted((*rest, opposite)))
+            yield rest, tuple(sorted((*rest, negation)))
 
 
-def _condition_of(term: Node) -> Node | None:
-    """The condition of a term that is a choice, or a product with a choice between something and 0."""
+def _choice_condition(term: Node) -> Node | None:
+    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; None for
+    others.
+    """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None
     if term.op == "select":
@@ -304,8 +317,8 @@ def _condition_of(term: Node) -> Node | None:
 _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
-def _is_one_factor(product: Node) -> bool:
-    """Whether a product stays together in another one: it is long, and no choice among its factors is hidden so."""
+def _stays_one_factor(product: Node) -> bool:
+    """Return whether a product is kept as one factor of another one: if it is long and contains no choices to merge."""
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False
     for factor in product.args:
@@ -317,4 +330,5 @@ def _is_one_factor(product: Node) -> bool:
 
 
 def _has_guard(total: Node) -> bool:
+    """Return whether a sum has a guard among its terms."""
     return any(term.op == "guard" for term in total.args)

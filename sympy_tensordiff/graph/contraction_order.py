@@ -1,4 +1,4 @@
-"""The sizes to plan for, and the order in which the operands of an einsum are multiplied, two at a time.
+"""The expected sizes, and the order in which the operands of an einsum are multiplied, two at a time.
 
 The orders come from the searches of `opt_einsum`. Its greedy search minimises memory and would multiply the matrices of
 a chain with each other although a vector ends it, so it also runs with the number of multiplications; its thorough
@@ -17,17 +17,17 @@ from typing import Any
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
 
-from sympy_tensordiff.graph.contractions import is_core, sums_labels
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, sums_labels
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import atoms_in
 
-SIZE = 100
+DEFAULT_SIZE = 100
 """The expected value of a size without a hint."""
 
 
 class Hints:
-    """The expected values of forms over sizes and free indices.
+    """The expected values of sizes and free indices, by which the work of contractions is estimated.
 
     Parameters
     ----------
@@ -41,14 +41,15 @@ class Hints:
 
     def __call__(self, form: Affine) -> int:
         """The expected value of an extent, 1 or more."""
-        return max(1, form.evaluate({v: self.sizes.get(v, SIZE) for v in form.atoms()}))
+        return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints by which `fine` tells the sizes of a graph apart; those that do so already stay.
+        """Return hints whose `fine` distinguishes the sizes of a graph; hints that already do so are returned as they
+        are.
 
-        Of orders that take the same work at the expected sizes, one that runs along the axes of the results is better:
-        its work is that of one entry for each of them, however long they are. Else the axes of most variables count as
-        the longer ones: a square matrix is not multiplied by others where there is a vector or a flat matrix.
+        Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
+        that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
+        longer ones: a square matrix is multiplied by a vector or a flat matrix rather than by another square one.
         """
         if self.shorter is not None:
             return self
@@ -61,7 +62,7 @@ class Hints:
         return hints
 
     def fine(self, form: Affine) -> int:
-        """Return the expected value of an extent in parts, a little less for sizes that count as shorter."""
+        """Return the expected value of an extent in fractions, slightly less for sizes that count as shorter."""
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
 
@@ -76,20 +77,20 @@ _PARTS = 128
 Labels = frozenset[int]
 Path = Sequence[tuple[int, ...]]
 
-_FEW = 6
-"""Of no more operands than this, all orders are tried."""
+_MAX_OPTIMAL_OPERANDS = 6
+"""The most operands for which all orders are tried."""
 
-_SEVERAL = 10
-"""Of no more operands than this, the orders of a thorough search are compared as well."""
+_MAX_THOROUGH_OPERANDS = 10
+"""The most operands for which the orders of thorough searches are compared as well."""
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Which operands are multiplied in each step: those of the call are 0, 1, …, each product has the next number.
+    """Return the operands of each multiplication: those of the call are 0, 1, …, each product has the next number.
 
     Parameters
     ----------
     inputs : sequence of sets of labels
-        Of each operand. A label that is not in the output stands in two operands or more.
+        The labels of each operand. A label that is not in the output occurs in two operands or more.
     output : set of labels
     sizes : mapping
         The extent of each label.
@@ -102,44 +103,45 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """The same for three operands or more."""
+    """Return the path of `contraction_path` for three operands or more, cached."""
     operands, sizes = list(inputs), dict(sizes_of_labels)
 
     def multiplications(_: int, __: int, ___: int, ____: Labels, one: Labels, two: Labels) -> int:
+        """Return the number of multiplications for the product of two operands: the cost function of `opt_einsum`."""
         return int(compute_size_by_dict(one | two, sizes))
 
     searches: list[Any] = [paths.greedy, partial(paths.greedy, cost_fn=multiplications)]
-    if len(inputs) <= _SEVERAL:
+    if len(inputs) <= _MAX_THOROUGH_OPERANDS:
         # All orders of equal cost, as of scalars, would be tried: the best two steps at a time are enough.
         searches += [paths.dynamic_programming, partial(paths.branch, nbranch=2)]
-    if len(inputs) <= _FEW:
+    if len(inputs) <= _MAX_OPTIMAL_OPERANDS:
         searches.append(paths.optimal)
-    candidates = (_numbered(search(operands, output, sizes)) for search in searches)
-    return min(candidates, key=lambda path: _cost(operands, output, sizes, path))
+    candidates = (_numbered_path(search(operands, output, sizes)) for search in searches)
+    return min(candidates, key=lambda path: _path_cost(operands, output, sizes, path))
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """A path that begins with the product of two given operands."""
+    """Return a path that begins with the product of the operands ``pair``."""
     others = [number for number in range(len(inputs)) if number not in pair]
-    ((_, product),) = products(inputs, output, [pair])
+    ((_, product),) = products_of_path(inputs, output, [pair])
     rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)
     numbers = [*others, *range(len(inputs), len(inputs) + len(rest) + 1)]
     return [pair, *(tuple(sorted(numbers[number] for number in step)) for step in rest)]
 
 
-def _cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """The multiplications of a path, and the entries of its products."""
-    entries = sum(compute_size_by_dict(product, sizes) for _, product in products(inputs, output, path))
+def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
+    """Return the number of multiplications of a path, and that of the entries of its products."""
+    entries = sum(compute_size_by_dict(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 
 
-def _numbered(path: Any) -> Path:
-    """A path of `opt_einsum`, which counts the places in what is left, by numbers."""
+def _numbered_path(path: Any) -> Path:
+    """Convert a path of `opt_einsum`, which counts positions among the remaining operands, to operand numbers."""
     return [tuple(sorted(step)) for step in paths.linear_to_ssa(path)]
 
 
-def products(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
-    """The operands of each step of a path, and the labels of their product."""
+def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
+    """Yield the label sets of the operands of each step of a path, and those of their product."""
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)
     for step in path:
@@ -153,50 +155,56 @@ def products(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[t
 
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
-    """The number of multiplications in all steps of a path."""
-    return sum(compute_size_by_dict(frozenset().union(*chosen), sizes) for chosen, _ in products(inputs, output, path))
+    """Return the number of multiplications in all steps of a path."""
+    return sum(
+        compute_size_by_dict(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path)
+    )
 
 
-# ---------------------------------------------------------------------------- products that are part of others
-# Which products are part of the einsums that use them, so that these can choose the order.
+# ---------------------------------------------------------------------------- absorbed products
+# Products that are multiplied out in the einsums that use them, so that these can choose the order.
 
 
 Labelled = tuple[Node, tuple[int, ...]]
 Extents = dict[Any, Affine]
 
-_USERS = 4
-"""A product that more einsums than these use is computed once."""
+_MAX_USERS = 4
+"""The most einsums that may each multiply out a product; with more users it is computed once."""
 
-_OPERANDS = 10
-"""Of more operands than these, no order is looked for to find out what a product is worth."""
+_MAX_ESTIMATED_OPERANDS = 10
+"""The most operands for which the work of an einsum is estimated."""
 
 
 class Products:
-    """The products of some nodes: ``absorbed`` are those that the einsums that use them multiply out.
+    """Decides which products are ``absorbed``: multiplied out in the einsums that use them.
 
-    They are used once; or, used by einsums only, multiplying them out in each is less work.
+    These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
 
-    def __init__(self, parts: Sequence[Node], roots: Sequence[Node], hints: Hints) -> None:
+    def __init__(self, nodes: Sequence[Node], roots: Sequence[Node], hints: Hints) -> None:
         self.hints = hints
         self.uses = Counter(roots)
         self.users: dict[Node, list[Node]] = {}
-        for part in parts:
+        for part in nodes:
             self.uses.update(part.args)
             for arg in part.args:
                 self.users.setdefault(arg, []).append(part)
-        kept = set(roots)
-        inner = [part for part in parts if is_core(part) and part not in kept and all(map(is_core, self.users[part]))]
+        results = set(roots)
+        inner = [
+            part for part in nodes if is_core(part) and part not in results and all(map(is_core, self.users[part]))
+        ]
         self.absorbed = {part for part in inner if self.uses[part] == 1}
         for part in reversed(inner):
-            if 1 < self.uses[part] <= _USERS and sums_labels(part) and self.is_less_work_without(part):
+            if 1 < self.uses[part] <= _MAX_USERS and sums_labels(part) and self.is_less_work_without(part):
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Whether the einsums that use a product do better without it."""
+        """Return whether the einsums that use the product ``node`` take less work in total if each multiplies
+        it out.
+        """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
-        while stack and len(groups) <= _USERS:
+        while stack and len(groups) <= _MAX_USERS:
             user = stack.pop()
             if user in self.absorbed:
                 stack += self.users[user]
@@ -212,14 +220,14 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def work(self, node: Node) -> int | None:
-        """About how many multiplications an einsum takes; None for one of many operands."""
+        """Return the estimated number of multiplications of an einsum; None for one of too many operands."""
         output = tuple(range(len(node.shape)))
-        operands, extents = self.gathered(node, output, {}, _OPERANDS)
-        if len(operands) > _OPERANDS:
+        operands, extents = self.gathered(node, output, {}, _MAX_ESTIMATED_OPERANDS)
+        if len(operands) > _MAX_ESTIMATED_OPERANDS:
             return None
-        held = Counter(label for _, labels in operands for label in set(labels))
-        held.update(output)
-        inputs = [frozenset(label for label in labels if held[label] > 1) for _, labels in operands]
+        uses = Counter(label for _, labels in operands for label in set(labels))
+        uses.update(output)
+        inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
         sizes = {label: self.hints(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         return operation_count(inputs, frozenset(output), sizes, path)
@@ -229,39 +237,39 @@ class Products:
         node: Node,
         output: tuple[int, ...],
         done: Mapping[Node, Node],
-        most: int | None = None,
+        max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """The operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
+        """Return the operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
 
-        ``done`` are the nodes that operands have become; what has more than ``most`` operands is left unfinished.
-        The einsums ``opened`` are absorbed as well.
+        Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
+        einsums ``opened`` are absorbed as well.
         """
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))
         operands: list[Labelled] = []
         stack = [(node, output)]
-        while stack and (most is None or len(operands) <= most):
-            part, labels = stack.pop()
-            if part is not node and part not in self.absorbed and part not in opened:
-                part = done.get(part, part)
-                if not is_outer(part):
-                    operands.append((part, labels))
+        while stack and (max_operands is None or len(operands) <= max_operands):
+            inner_node, labels = stack.pop()
+            if inner_node is not node and inner_node not in self.absorbed and inner_node not in opened:
+                inner_node = done.get(inner_node, inner_node)
+                if not is_outer(inner_node.args[0] if is_transpose(inner_node) else inner_node):
+                    operands.append((inner_node, labels))
                     continue
-            known = dict(zip(part.data.output, labels, strict=True))
-            for label, extent in enumerate(part.data.extents):
+            known = dict(zip(inner_node.data.output, labels, strict=True))
+            for label, extent in enumerate(inner_node.data.extents):
                 if label not in known:
                     known[label] = next(numbers)
                     extents[known[label]] = extent
-            inner = [tuple([known[label] for label in labels]) for labels in part.data.inputs]
-            stack += reversed(list(zip(part.args, inner, strict=True)))
+            inner = [tuple([known[label] for label in labels]) for labels in inner_node.data.inputs]
+            stack += reversed(list(zip(inner_node.args, inner, strict=True)))
         return operands, extents
 
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
-        """The number of entries over different labels."""
+        """Return the expected number of entries over the different ones of ``labels``."""
         return prod([self.hints(extents[label]) for label in set(labels)])
 
 
 def is_outer(node: Node) -> bool:
-    """Whether a node is a product of operands that all have fewer axes, and sums nothing."""
+    """Return whether a node is an outer product: it sums nothing, and all operands have fewer axes than the result."""
     return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)

@@ -2,13 +2,13 @@
 
 An ``ein`` node is in one of two forms. A *core* multiplies and sums: coefficient 1, two operands or
 more or a summed label, different output labels that each occur in an operand. A *view* moves
-entries: at most one operand, no summed label, any coefficient; an output label that is repeated
-embeds a diagonal, one that the operand lacks repeats it. Views never are operands: what reads a
-view reads its operand, under other labels. A delta, which is a view of nothing, therefore vanishes
-in every contraction by itself, and one that is left stands outermost.
+entries: at most one operand, no summed label, any coefficient; a repeated output label embeds a
+diagonal, an output label that the operand lacks broadcasts it. Views never are operands: an einsum of
+a view reads the operand of the view, under other labels. A delta, which is a view without operand,
+therefore vanishes in every contraction, and a remaining one is outermost.
 
-Source: Laue, Mitterreiter & Giesen 2020 for the product; the labels that stand in no operand, or
-twice in the output, are what its pullback needs (Lippmann 2022, section 4.6, multiplies by ones).
+Source: Laue, Mitterreiter & Giesen 2020 for the product; labels that occur in no operand, or
+twice in the output, are needed for its pullback (Lippmann 2022, section 4.6, multiplies by ones).
 """
 
 from __future__ import annotations
@@ -19,28 +19,46 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
-from sympy_tensordiff.graph.gathering import Contraction, Extents, Gathering, Labels, Operand, is_gathered, pattern
+from sympy_tensordiff.graph.gathering import (
+    Contraction,
+    Extents,
+    Gathering,
+    Labels,
+    Operand,
+    is_normal_operand_list,
+    pattern,
+)
 from sympy_tensordiff.graph.interning import Node, Number, Shape
 from sympy_tensordiff.integer.affine import Affine
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node only moves, repeats and scales the entries of its operand, or of nothing."""
+    """Return whether a node only moves, repeats and scales the entries of its operand, or is a delta or constant
+    tensor.
+    """
     return node.view
 
 
 def is_core(node: Node) -> bool:
-    """Whether a node multiplies or sums."""
+    """Return whether a node is an einsum that multiplies or sums."""
     return node.op == "ein" and not node.view
 
 
+def is_transpose(node: Node) -> bool:
+    """Return whether a node is a view that only permutes the axes of its operand."""
+    if node.op != "ein" or not node.view or not node.args or node.data.coefficient != 1:
+        return False
+    labels, output = node.data.inputs[0], node.data.output
+    return len(set(labels)) == len(labels) and sorted(labels) == sorted(output)
+
+
 def sums_labels(node: Node) -> bool:
-    """Whether a node is an einsum with a label that is summed."""
+    """Return whether a node is an einsum with a summed label."""
     return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
 
 
-class _Kind(NamedTuple):
-    """What nodes do, its number, which is a key that is compared at once, and their shape."""
+class _InternedContraction(NamedTuple):
+    """An interned `Contraction`, the number that is its key in the table of nodes, and the shape of the result."""
 
     data: Contraction
     number: int
@@ -48,10 +66,10 @@ class _Kind(NamedTuple):
 
 
 class Contractions(Arithmetic):
-    """The constructor of einsum nodes."""
+    """The constructors of einsum nodes and of functions of whole matrices."""
 
-    _patterns: dict[Any, tuple[_Kind | None, _Kind | None]]
-    _kinds: dict[Any, _Kind]
+    _patterns: dict[Any, tuple[_InternedContraction | None, _InternedContraction | None]]
+    _kinds: dict[Any, _InternedContraction]
 
     def ein(
         self,
@@ -60,7 +78,8 @@ class Contractions(Arithmetic):
         output: Labels,
         extents: Extents | None = None,
     ) -> Node:
-        """``output[…] = coefficient * sum(product of operands[…])`` over all labels that are not in the output.
+        """Return ``output[…] = coefficient * sum(product of operands[…])``, summed over all labels that are not in the
+        output.
 
         Parameters
         ----------
@@ -68,31 +87,31 @@ class Contractions(Arithmetic):
         operands : iterable of (Node, labels)
             One label per axis of the node; labels may repeat within one operand.
         output : sequence of labels
-            May repeat, and may hold labels that occur in no operand.
+            Labels may repeat, and some may occur in no operand.
         extents : mapping, optional
             The extents of the labels that occur in no operand.
         """
-        parts, sizes = list(operands), extents or {}
-        if coefficient == 0 or not is_gathered(parts):
+        factors, sizes = list(operands), extents or {}
+        if coefficient == 0 or not is_normal_operand_list(factors):
             gathering = Gathering(self, coefficient, {label: sizes[label] for label in output if label in sizes})
-            for node, labels in parts:
+            for node, labels in factors:
                 gathering.add(node, labels)
-            parts, output = gathering.result(output)
+            factors, output = gathering.result(output)
             coefficient, sizes = gathering.coefficient, gathering.extents
         if coefficient == 0:
             return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
-        if not output and not any(labels for _, labels in parts):
-            return self.mul((self.const(coefficient), *(node for node, _ in parts)))
+        if not output and not any(labels for _, labels in factors):
+            return self.mul((self.const(coefficient), *(node for node, _ in factors)))
         # By id, so that a product is one node in whatever order it is written.
-        parts.sort(key=_id_of)
-        return self._product(coefficient, parts, output, sizes)
+        factors.sort(key=_id_of)
+        return self._core_or_view(coefficient, factors, output, sizes)
 
-    def _product(self, coefficient: Number, parts: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """The core or the view of operands that are no views."""
-        inputs = tuple([tuple(labels) for _, labels in parts])
-        shapes = tuple([node.shape for node, _ in parts])
+    def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
+        """Return the core of operands that are not views, a view of it if its axes differ, or a scalar."""
+        inputs = tuple([tuple(labels) for _, labels in factors])
+        shapes = tuple([node.shape for node, _ in factors])
         used = {label for labels in inputs for label in labels}
         missing = tuple([extents[label] for label in output if label not in used])
         key = (coefficient, type(coefficient), inputs, tuple(output), shapes, missing)
@@ -103,7 +122,7 @@ class Contractions(Arithmetic):
             core, view = pattern(coefficient, inputs, output, sizes)
             known = None if core is None else self._kind(core), None if view is None else self._kind(view)
             self._patterns[key] = known
-        args = tuple([node for node, _ in parts])
+        args = tuple([node for node, _ in factors])
         for kind in known:
             if kind is not None:
                 args = (self._node("ein", kind.data, args, kind.number, (), kind.shape),)
@@ -113,84 +132,88 @@ class Contractions(Arithmetic):
             return args[0]
         return self.scale(coefficient, args[0]) if args else self.const(coefficient)
 
-    def _contraction(self, data: Contraction, args: tuple[Node, ...]) -> Node:
-        """The node as it is."""
+    def _contraction_node(self, data: Contraction, args: tuple[Node, ...]) -> Node:
+        """Return the node of exactly this contraction of ``args``."""
         kind = self._kind(data)
         return self._node("ein", data, args, kind.number, (), kind.shape)
 
-    def _kind(self, data: Contraction) -> _Kind:
-        found = self._kinds.get(key := _typed(data))
+    def _kind(self, data: Contraction) -> _InternedContraction:
+        """Return the interned form of a contraction, equal for equal ones with coefficients of the same type."""
+        found = self._kinds.get(key := _key_with_number_type(data))
         if found is None:
-            found = self._kinds[key] = _Kind(data, len(self._kinds), data.shape)
+            found = self._kinds[key] = _InternedContraction(data, len(self._kinds), data.shape)
         return found
 
     # -------------------------------------------------------------- views by name
 
     def filled(self, value: Number, shape: Sequence[Affine]) -> Node:
-        """The tensor of one number."""
+        """Return the tensor filled with one number."""
         labels = tuple(range(len(shape)))
-        return self._contraction(Contraction(value, (), labels, tuple(shape)), ()) if shape else self.const(value)
+        return self._contraction_node(Contraction(value, (), labels, tuple(shape)), ()) if shape else self.const(value)
 
     def delta(self, shape: Sequence[Affine]) -> Node:
-        """The unit tensor of shape ``shape + shape``."""
+        """Return the unit tensor of shape ``shape + shape``."""
         labels = tuple(range(len(shape)))
-        return self._contraction(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
+        return self._contraction_node(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
 
     def broadcast(self, scalar: Node, shape: Shape) -> Node:
-        """A scalar at every entry; a tensor of the shape as it is."""
+        """Return the tensor with a scalar at every entry; a tensor of that shape is returned as it is."""
         if scalar.shape == shape:
             return scalar
         labels = tuple(range(len(shape)))
         return self.ein(1, [(scalar, ())], labels, dict(enumerate(shape)))
 
     def transposed(self, matrix: Node) -> Node:
-        """A matrix with its axes exchanged, or all matrices in the last two axes of a tensor."""
+        """Return a matrix with its axes exchanged; of a tensor, the matrices in its last two axes."""
         *batch, row, column = range(len(matrix.shape))
         return self.ein(1, [(matrix, (*batch, row, column))], (*batch, column, row))
 
     def is_zero(self, node: Node) -> bool:
-        """Whether a node is the number 0, or a tensor of zeros."""
+        """Return whether a node is the number 0 or a tensor filled with it."""
         return node is self.zero or (node.op == "ein" and node.data.coefficient == 0)
 
     def split_view(self, node: Node) -> tuple[Number, Node]:
-        """``(c, rest)`` with node = c * rest, for tensors and scalars."""
+        """Return ``(c, rest)`` with node = c * rest, for tensors and scalars."""
         if not node.shape:
             return self.split_coefficient(node)
         if not node.view or node.data.coefficient == 1 or node.data.coefficient == 0:
             return 1, node
         data = node.data._replace(coefficient=1)
-        return node.data.coefficient, node.args[0] if data.is_identity else self._contraction(data, node.args)
+        return node.data.coefficient, node.args[0] if data.is_identity else self._contraction_node(data, node.args)
 
     def with_operands(self, node: Node, operands: Sequence[Node]) -> Node:
-        """An einsum of other operands of the same shapes."""
+        """Return an einsum node with other operands of the same shapes."""
         coefficient, inputs, output, extents = node.data
         return self.ein(coefficient, zip(operands, inputs, strict=True), output, dict(enumerate(extents)))
 
     # -------------------------------------------------------------- matrices
 
     def inverse(self, matrix: Node) -> Node:
-        """The inverses of the matrices in the last two axes; of inverses, transposes, multiples what they invert."""
+        """Return the inverses of the matrices in the last two axes; inverses, transposes and multiples are
+        simplified.
+        """
         if matrix.op == "inv":
             return matrix.args[0]
         if is_view(matrix) and matrix.data.coefficient != 0:
             coefficient, inputs, output, _ = matrix.data
             factor = 1 / Fraction(coefficient) if isinstance(coefficient, int) else 1 / coefficient
-            if matrix.args and matrix.args[0].shape == matrix.shape and _moves_matrices(inputs[0], output):
+            if matrix.args and matrix.args[0].shape == matrix.shape and _preserves_matrices(inputs[0], output):
                 return self.ein(factor, [(self.inverse(matrix.args[0]), inputs[0])], output)
             if not matrix.args and len(output) == 2 and output[0] == output[1]:
                 return self.ein(factor, (), output, {output[0]: matrix.shape[0]})
         return self._node("inv", None, (matrix,), None, (), matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """The derivative of the determinant, ``order`` times by the matrix: axes ``i1 j1 … ik jk``.
+        """Return the ``order``-th derivatives of determinants with respect to their matrices, with axes ``i1 j1 … ik
+        jk``.
 
-        The matrices stand in the last two axes; those in front come first. 0 is the determinant, 1 the transposed
-        adjugate; all of them are polynomials in the entries, at singular matrices too.
+        The matrices are in the last two axes; the others come first in the result. Order 0 is the determinant, 1 the
+        transposed adjugate; all of them are polynomials in the entries, at singular matrices too.
         """
         shape, count = matrix.shape, len(matrix.shape) - 2
         if is_view(matrix) and matrix.args and matrix.data.coefficient == 1 and matrix.args[0].shape == shape:
             labels, output = matrix.data.inputs[0], matrix.data.output
-            if _moves_matrices(labels, output) and labels != output:
+            if _preserves_matrices(labels, output) and labels != output:
                 pairs = [(count + 2 * n, count + 2 * n + 1) for n in range(order)]
                 axes = [*range(count), *(label for pair in pairs for label in pair[::-1])]
                 inner = self.cofactor(order, matrix.args[0])
@@ -198,12 +221,12 @@ class Contractions(Arithmetic):
         return self._node("cof", order, (matrix,), order, (), shape[:count] + shape[count:] * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
-        """``log(sum(exp(tensor)))`` over some axes, which the result has no more."""
+        """Return ``log(sum(exp(tensor)))`` over ``axes``, without these in the shape."""
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
         return self._node("lse", axes, (tensor,), axes, (), shape)
 
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
-        """A node of this class over other arguments of the same shapes."""
+        """Return ``node``, an operation on whole tensors, with other arguments of the same shapes."""
         if node.op == "ein":
             return self.with_operands(node, args)
         if node.op == "inv":
@@ -211,16 +234,19 @@ class Contractions(Arithmetic):
         return self.cofactor(node.data, args[0]) if node.op == "cof" else self.logsumexp(node.data, args[0])
 
 
-def _moves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
-    """Whether a view of a tensor exchanges rows and columns, its last two axes, or nothing."""
+def _preserves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
+    """Return whether a view from ``labels`` to ``output`` only exchanges the last two axes, or nothing."""
     ends = labels[-2:] in (output[-2:], output[:-3:-1])
     return len(set(output)) == len(output) == len(labels) and labels[:-2] == output[:-2] and ends
 
 
 def _id_of(operand: Operand) -> int:
+    """Return the id of the operand's node, a sort key."""
     return operand[0].id
 
 
-def _typed(data: Contraction) -> Any:
-    """A key under which 0.5 and 1/2, which are equal but print differently, are two."""
+def _key_with_number_type(data: Contraction) -> Any:
+    """Return a key of a contraction that differs for the coefficients 0.5 and 1/2, which are equal but print
+    differently.
+    """
     return data if type(data.coefficient) is int else (type(data.coefficient).__name__, data)

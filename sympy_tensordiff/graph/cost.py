@@ -1,6 +1,6 @@
 """The cost of a graph: operations and memory as polynomials in the sizes.
 
-What is counted is what the kernels do that are planned for the graph: einsums are multiplied in the order of least
+It counts the work of the kernels that are planned for the graph: einsums are multiplied in the order of least
 work, together with the products that they absorb (`pairs`); a scalar under sums is computed once for
 each value of the bound indices it depends on; element-wise functions of tensors run in the loops that need them, and
 are stored where a contraction reads them.
@@ -28,7 +28,7 @@ from sympy_tensordiff.integer.rows import quotients_of
 ONE = Polynomial.of(1)
 
 Interval: TypeAlias = tuple[Polynomial, Polynomial]
-"""The least and the greatest value of an index, over the sizes."""
+"""The least and the greatest value of an index, as polynomials in the sizes."""
 
 
 class Cost(NamedTuple):
@@ -67,7 +67,7 @@ def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cos
 
 
 class CostModel:
-    """Costs of several versions of a graph; what they have in common is worked out once."""
+    """Computes the costs of several versions of a graph, and compares them; common results are cached."""
 
     def __init__(self, graph: Graph, hints: Hints) -> None:
         self.graph = graph
@@ -75,20 +75,20 @@ class CostModel:
         self._volumes: dict[Shape, Polynomial] = {}
 
     def of(self, roots: Sequence[Node], known: Collection[Node] = ()) -> Cost:
-        """Return the cost of evaluating ``roots`` together, from the values of the nodes ``known``."""
-        return _Count(self, roots, known).total()
+        """Return the cost of evaluating ``roots`` together, given the values of the nodes ``known``."""
+        return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Whether a form may replace another.
+        """Return whether a form of cost ``new`` may replace one of cost ``old``.
 
         Parameters
         ----------
         new, old : Cost
         given : growth
-            The growth of the arguments: the new form may store arrays that grow no faster, where it takes no
+            The growth of the arguments: the new form may store arrays that grow no faster, if it takes no
             more operations than the old one at the sizes to plan for.
         slack : float
-            How many times the operations of the old form the new one may take, where no operation and no array
+            The most times the operations of the old form that the new one may take, if no operation and no array
             grows faster.
         """
         if grows_faster(new.operations.growth, old.operations.growth):
@@ -99,7 +99,7 @@ class CostModel:
         return after <= before and not grows_faster(new.stored, given | old.stored)
 
     def volume(self, extents: Shape) -> Polynomial:
-        """Return the product of extents."""
+        """Return the product of extents, cached."""
         if extents not in self._volumes:
             total = ONE
             for extent in extents:
@@ -108,16 +108,16 @@ class CostModel:
         return self._volumes[extents]
 
     def growth(self, arrays: Iterable[Node]) -> Growth:
-        """Return the growth of the numbers of entries of arrays."""
+        """Return the growth of the numbers of entries of ``arrays``."""
         return maximal(monomial for array in arrays for monomial in self.volume(array.shape).growth)
 
     def value(self, polynomial: Polynomial) -> float:
-        """Return a polynomial at the sizes to plan for."""
+        """Return the value of a polynomial at the expected sizes."""
         return float(polynomial.evaluate(lambda variable: self.hints(Affine.variable(variable))))
 
 
-class _Count:
-    """One walk over a graph, in which each node is counted once for each range of the indices around it."""
+class _CostCounter:
+    """One walk over a graph that counts each node once for each range of its enclosing indices."""
 
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
         self.model = model
@@ -132,19 +132,20 @@ class _Count:
         self.arrays: list[Polynomial] = []
 
     def total(self) -> Cost:
+        """Return the cost of all roots."""
         stack: list[tuple[Node, dict[Variable, Interval]]] = [(root, {}) for root in self.roots]
         seen = set()
         while stack:
             node, ranges = stack.pop()
             if node in self.known:
                 continue
-            own = {v: ranges[v] for v in node.free if v in ranges}
-            key = node, tuple(sorted(own.items(), key=lambda item: item[0])) if own else ()
+            enclosing = {v: ranges[v] for v in node.free if v in ranges}
+            key = node, tuple(sorted(enclosing.items(), key=lambda item: item[0])) if enclosing else ()
             if key in seen:
                 continue
             seen.add(key)
-            inner = {**own, **self._bound(node, own)}
-            self._count(node, own, inner)
+            inner = {**enclosing, **self._ranges_of_bound(node, enclosing)}
+            self._count_operations(node, enclosing, inner)
             stack += [(arg, inner) for arg in node.args]
         memory = sum(self.arrays, Polynomial())
         largest = max(self.arrays, key=self.model.value, default=ONE)
@@ -154,9 +155,13 @@ class _Count:
 
     # -------------------------------------------------------------- one node
 
-    def _count(self, node: Node, around: dict[Variable, Interval], inner: dict[Variable, Interval]) -> None:
-        """Add the operations of a node over all its entries, under all values of the indices around it."""
-        volume = self.model.volume(node.shape) * _points(around)
+    def _count_operations(
+        self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
+    ) -> None:
+        """Add the operations of a node over all its entries and all values of the ``enclosing`` indices; ``inner`` has
+        its own ones, too.
+        """
+        volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:
             case "add" | "mul":
                 count = sum(arg.op != "const" for arg in node.args)
@@ -168,7 +173,7 @@ class _Count:
                 self.operations += volume
             case "sum" | "prod" | "max" | "min":
                 self.operations += _points(inner)
-                if around:
+                if enclosing:
                     self.arrays.append(volume)
             case "lse":
                 self.operations += self.model.volume(node.args[0].shape) * 3
@@ -181,7 +186,7 @@ class _Count:
             self.arrays.append(volume)
 
     def _is_stored(self, node: Node) -> bool:
-        """Whether a tensor has an array of its own."""
+        """Return whether a tensor is stored in an array of its own."""
         if not node.shape or node.op == "tensor":
             return False
         if node in self.roots or node.op in ("inv", "lse") or sums_labels(node):
@@ -195,34 +200,34 @@ class _Count:
 
     # -------------------------------------------------------------- index notation
 
-    def _bound(self, node: Node, around: dict[Variable, Interval]) -> dict[Variable, Interval]:
-        """Return the ranges of the indices that a node binds."""
+    def _ranges_of_bound(self, node: Node, enclosing: dict[Variable, Interval]) -> dict[Variable, Interval]:
+        """Return the ranges of the indices that a node binds; empty for a node that binds none."""
         if node.op == "comprehension":
             extents = zip(self.graph.bound(node), node.data, strict=True)
             return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
         if node.op not in RANGED:
             return {}
-        known = dict(around)
-        left = list(self.graph.bound(node))
-        while left:
-            now = next((v for v in left if self._interval(v, node.data, known, left)), left[0])
-            known[now] = self._interval(now, node.data, known, left) or (ONE, ONE)
-            left.remove(now)
+        known = dict(enclosing)
+        remaining = list(self.graph.bound(node))
+        while remaining:
+            variable = next((v for v in remaining if self._range_of(v, node.data, known, remaining)), remaining[0])
+            known[variable] = self._range_of(variable, node.data, known, remaining) or (ONE, ONE)
+            remaining.remove(variable)
         return {v: known[v] for v in self.graph.bound(node)}
 
-    def _interval(
-        self, variable: Variable, rows: Sequence[Row], known: dict[Variable, Interval], left: Sequence[Variable]
+    def _range_of(
+        self, variable: Variable, rows: Sequence[Row], known: dict[Variable, Interval], remaining: Sequence[Variable]
     ) -> Interval | None:
-        """Return the range of an index from rows over others that are known; None where they do not bound it."""
-        unknown = frozenset(left) - {variable}
+        """Return the range of an index by rows over ``known`` others; None if those do not bound it."""
+        unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
             return ONE, ONE
         lows, highs = quotients_of(variable, [row.form for row in usable if row.kind == "ge"])
         if not lows or not highs:
             return None
-        least = [_extreme(form, known, upper=False) * Fraction(1, divisor) for form, divisor in lows]
-        greatest = [_extreme(form, known, upper=True) * Fraction(1, divisor) for form, divisor in highs]
+        least = [_extreme_value(form, known, upper=False) * Fraction(1, divisor) for form, divisor in lows]
+        greatest = [_extreme_value(form, known, upper=True) * Fraction(1, divisor) for form, divisor in highs]
         return max(least, key=self.model.value), min(greatest, key=self.model.value)
 
 
@@ -234,14 +239,14 @@ def _points(ranges: dict[Variable, Interval]) -> Polynomial:
     return total
 
 
-def _extreme(form: Affine, known: dict[Variable, Interval], *, upper: bool) -> Polynomial:
-    """Return the greatest or the least value of a form over a box."""
+def _extreme_value(form: Affine, known: dict[Variable, Interval], *, upper: bool) -> Polynomial:
+    """Return the greatest (``upper``) or least value of a form over a box."""
     total = Polynomial.of(form.constant)
     for variable, coefficient in form.terms:
         if variable in known:
             total += known[variable][(coefficient > 0) == upper] * coefficient
         elif isinstance(variable, Quotient):
-            total += _extreme(variable.form, known, upper=(coefficient > 0) == upper) * Fraction(
+            total += _extreme_value(variable.form, known, upper=(coefficient > 0) == upper) * Fraction(
                 coefficient, variable.divisor
             )
         elif not isinstance(variable, Compound) or variable.atoms().isdisjoint(known):

@@ -1,8 +1,8 @@
-"""The cases that conditions on indices make: one relation is decided after the other, as long as the cases are few.
+"""Case distinctions by conditions on indices: one relation is decided after the other, as long as the cases are few.
 
-A case is a guard, so that loops run over what counts only. ``And(Ne(i, a), Ne(i, b), ...)`` of many values is many
-loops, and conditions that nothing ties double the cases each. So there is a budget: what exceeds it stays a condition,
-which the loops test. Cases without a point, and those of the value 0, cost nothing and are not looked into.
+A case is a guard, so that loops run only over the points where it holds. ``And(Ne(i, a), Ne(i, b), ...)`` of many
+values is many loops, and each independent condition doubles the cases. So there is a budget: conditions that exceed
+it are tested inside the loops. Cases without a point and cases with the value 0 cost nothing and are not split.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
-"""So many cases, and one for each value, are worth loops of their own."""
+"""The most cases that become loops of their own, besides one for each value."""
 
 DECISIONS_LIMIT = 256
-"""Cases that take more decisions to be told apart are not looked for."""
+"""The most decisions that a case distinction may take."""
 
 Pairs: TypeAlias = list[tuple[Any, Any]]
 Logic: TypeAlias = Any
@@ -29,7 +29,7 @@ Logic: TypeAlias = Any
 
 
 class Literal(NamedTuple):
-    """A relation, the rows that say it, and those of the systems that do not overlap and say the opposite."""
+    """A relation, its constraints, and disjoint systems of constraints for its negation."""
 
     relation: Any
     yes: tuple[Row, ...]
@@ -37,17 +37,21 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Systems that do not overlap, each with the cases inside of it; nothing is 0 elsewhere."""
+    """A case distinction: disjoint systems of constraints, each with the branches or the `Decision` inside; 0
+    elsewhere.
+    """
 
     cases: tuple[tuple[tuple[Row, ...], Any], ...]
 
 
 class TooManyCasesError(Exception):
-    """The budget is spent."""
+    """Raised when a case distinction exceeds the budget of cases or decisions."""
 
 
 def logic(condition: Any) -> Logic:
-    """A condition of SymPy's as a tree that is decided without SymPy, which orders all relations at each step."""
+    """Convert a SymPy condition to nested tuples, which are decided without SymPy's sorting of all relations at each
+    step.
+    """
     if isinstance(condition, BooleanAtom):
         return bool(condition)
     if isinstance(condition, BooleanFunction) and not isinstance(condition, Relational):
@@ -56,14 +60,14 @@ def logic(condition: Any) -> Logic:
 
 
 def written(tree: Logic) -> Any:
-    """The condition that a tree stands for."""
+    """Convert a tree made by `logic` back to a SymPy condition."""
     if isinstance(tree, tuple):
         return tree[0](*map(written, tree[1:]), evaluate=False)
     return sympy.true if tree is True else sympy.false if tree is False else tree
 
 
 def relations(tree: Logic) -> Iterator[Any]:
-    """The relations of a tree, from left to right."""
+    """Yield the relations of a tree, from left to right."""
     for part in tree[1:] if isinstance(tree, tuple) else (tree,):
         if isinstance(part, tuple):
             yield from relations(part)
@@ -72,12 +76,12 @@ def relations(tree: Logic) -> Iterator[Any]:
 
 
 def conjuncts(tree: Logic) -> tuple[Logic, ...]:
-    """What has to hold wherever a tree does."""
+    """Return the operands of a conjunction; of another tree, the tree itself as the only one."""
     return tree[1:] if isinstance(tree, tuple) and tree[0] is sympy.And else (tree,)
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """The tree with something in place of relations; what is known now falls away."""
+    """Return the tree with the relations in ``known`` replaced and decided operands simplified away."""
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
     args = [replaced(arg, known) for arg in tree[1:]]
@@ -100,16 +104,16 @@ def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
 
 
 def negated(tree: Logic) -> Logic:
-    """The opposite."""
+    """Return the negation of a tree."""
     if isinstance(tree, bool):
         return not tree
     return tree[1] if isinstance(tree, tuple) and tree[0] is sympy.Not else (sympy.Not, tree)
 
 
-def decided(pairs: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """The values with their conditions once something is known; those behind one that always holds fall away."""
+def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
+    """Return the branches with ``known`` relations replaced, without those that never apply."""
     result: Pairs = []
-    for value, tree in pairs:
+    for value, tree in branches:
         tree = replaced(tree, known)
         if tree is not False:
             result.append((value, tree))
@@ -118,53 +122,57 @@ def decided(pairs: Pairs, known: Mapping[Any, Logic]) -> Pairs:
     return result
 
 
-def decisions(pairs: Pairs, literals: Sequence[Literal]) -> Any:
-    """The cases of the literals, in their order; the pairs themselves where nothing is left to decide.
+def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
+    """Return the case distinction of ``branches`` by ``literals`` in order; the branches if nothing is to be decided.
 
     Raises
     ------
     TooManyCasesError
         If the cases are not worth it.
     """
-    return _Decisions(literals, CASES_LIMIT + len(pairs)).of(pairs, {})
+    return _CaseSplitter(literals, CASES_LIMIT + len(branches)).of(branches, {})
 
 
-class _Decisions:
-    def __init__(self, literals: Sequence[Literal], most: int) -> None:
+class _CaseSplitter:
+    """Builds a case distinction within a budget of cases and decisions."""
+
+    def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
         self.literals = literals
-        self.aliases = [_aliases(literal) for literal in literals]
+        self.aliases = [_equivalent_relations(literal) for literal in literals]
         self.place = {alias: n for n, aliases in enumerate(self.aliases) for alias, _ in aliases}
-        self.cases, self.steps = most, DECISIONS_LIMIT
+        self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
-    def of(self, pairs: Pairs, known: Mapping[Any, int]) -> Any:
-        """The cases that the pairs are made of where the terms of forms have at least some known values."""
-        if pairs and pairs[-1][1] is True and all(value == 0 for value, _ in pairs):
-            return pairs[-1:]
-        places = {self.place[r] for _, tree in pairs for r in relations(tree) if r in self.place}
+    def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
+        """Return the case distinction of ``branches``, given lower bounds ``known`` of sums of terms; raise
+        TooManyCasesError.
+        """
+        if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
+            return branches[-1:]
+        places = {self.place[r] for _, tree in branches for r in relations(tree) if r in self.place}
         if not places:
             self.cases -= 1
             if self.cases < 0:
                 raise TooManyCasesError
-            return pairs
+            return branches
         self.steps -= 1
         if self.steps < 0:
             raise TooManyCasesError
         place, cases = min(places), []
         literal = self.literals[place]
         for value, systems in ((True, (literal.yes,)), (False, literal.no)):
-            inside = decided(pairs, {alias: value is holds for alias, holds in self.aliases[place]})
+            inside = decided(branches, {alias: value is holds for alias, holds in self.aliases[place]})
             for rows in systems:
-                told = _with_rows(known, rows)
-                if told is not None:
-                    cases.append((rows, self.of(inside, told)))
+                extended = _add_lower_bounds(known, rows)
+                if extended is not None:
+                    cases.append((rows, self.of(inside, extended)))
         return Decision(tuple(cases))
 
 
-def _with_rows(known: Mapping[Any, int], rows: Iterable[Row]) -> dict[Any, int] | None:
-    """The least values of the terms of forms, once rows hold too; None where one contradicts another.
+def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Row]) -> dict[Any, int] | None:
+    """Return the lower bounds of sums of terms after ``rows`` are added; None if rows contradict each other.
 
-    Forms that differ in a constant are compared and no others: cases without points that stay cost a part of the
-    budget, and the simplex method for each decision costs more.
+    Only forms that differ by a constant are compared: cases without points that are not noticed cost a part of the
+    budget, the simplex method for each decision would cost more.
     """
     result = dict(known)
     for row in rows:
@@ -183,7 +191,7 @@ def _with_rows(known: Mapping[Any, int], rows: Iterable[Row]) -> dict[Any, int] 
     return result
 
 
-def _aliases(literal: Literal) -> list[tuple[Any, bool]]:
-    """The ways to write a relation, and its opposite."""
+def _equivalent_relations(literal: Literal) -> list[tuple[Any, bool]]:
+    """Return the notations of a relation (True) and of its negation (False)."""
     relation, negated = literal.relation, literal.relation.negated
     return [(relation, True), (relation.reversed, True), (negated, False), (negated.reversed, False)]

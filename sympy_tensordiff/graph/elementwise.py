@@ -1,7 +1,7 @@
-"""Whole tensors in arithmetic, functions and conditions, entry by entry.
+"""Constructors of element-wise arithmetic, functions and conditions of whole tensors.
 
-An element-wise node has the shape of its arguments, of which some may be scalars: those stand for
-every entry. The product is an einsum.
+An element-wise node has the shape of its arguments, of which some may be scalars, which are broadcast.
+The product is an einsum.
 """
 
 from __future__ import annotations
@@ -15,46 +15,72 @@ from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
 from sympy_tensordiff.graph.interning import Node, Number, Shape
 
-CHOICES = 8
-"""Choices in the branches of choices are joined so many levels deep."""
+MAX_MERGED_LEVELS = 8
+"""The levels of nested `select` nodes to which terms of a sum are merged."""
+
+
+MAX_FACTORS = 8
+"""The factors of a product in which a choice is looked for."""
 
 
 class Elementwise(Contractions):
-    """The constructors of element-wise nodes, on scalars those of `Arithmetic`."""
+    """The constructors of element-wise nodes; on scalars those of `Arithmetic`."""
 
     # -------------------------------------------------------------- arithmetic
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """The sum; equal addends are collected, a view that all addends share stands outside."""
+        """Return the sum: equal terms are collected, `select` terms of one condition merged, and a common view is
+        factored out.
+        """
         terms = tuple(terms)
         shape = common_shape(terms)
         if not shape:
             return super().add(terms)
-        return self._sum_of_tensors(self._with_joined_choices(terms, CHOICES), shape)
+        return self._sum_of_tensors(self._merge_select_terms(terms, MAX_MERGED_LEVELS), shape)
 
-    def _with_joined_choices(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
-        """The terms, those that choose by one condition as one choice between sums, in which the same is done.
+    def _merge_select_terms(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
+        """Return the terms with those that select by one condition merged into a `select` between sums, ``levels``
+        deep.
 
-        So that the cotangents of the branches of a choice are one choice again, and chains of choices grow linearly.
+        So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
         """
-        if not levels or sum(term.op == "select" for term in terms) < 2:
+        chosen = {term: choice for term in terms if levels and (choice := self.chosen(term)) is not None}
+        if len(chosen) < 2:
             return terms
         groups: dict[Node, list[Node]] = {}
         for term in terms:
-            groups.setdefault(term.args[0] if term.op == "select" else term, []).append(term)
+            groups.setdefault(chosen[term][0] if term in chosen else term, []).append(term)
         joined: list[Node] = []
         for condition, group in groups.items():
             if len(group) == 1 or group[0] is condition:
                 joined += group
                 continue
-            sides = []
+            branches = []
             for position in (1, 2):
-                parts = tuple([self.broadcast(term.args[position], term.shape) for term in group])
-                sides.append(self._sum_of_tensors(self._with_joined_choices(parts, levels - 1), group[0].shape))
-            joined.append(self.select(condition, *sides))
+                parts = tuple([self.broadcast(chosen[term][position], term.shape) for term in group])
+                branches.append(self._sum_of_tensors(self._merge_select_terms(parts, levels - 1), group[0].shape))
+            joined.append(self.select(condition, *branches))
         return tuple(joined)
 
+    def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
+        """Return the condition and the two values of a `select`, or of a product with one between a value and 0.
+
+        The choices of a tensor are by entries: a condition on a scalar is a factor in front. None for other nodes.
+        """
+        if node.op == "select":
+            return node.args[0], node.args[1], node.args[2]
+        if node.op not in ("ein", "mul"):
+            return None
+        factors = self.factors(node)
+        choices = [factor for factor in factors if factor.op == "select"] if len(factors) <= MAX_FACTORS else []
+        if len(choices) != 1 or choices[0].shape != node.shape or not any(map(self.is_zero, choices[0].args[1:])):
+            return None
+        others = [factor for factor in factors if factor is not choices[0]]
+        value, rest = (side if self.is_zero(side) else self.mul((*others, side)) for side in choices[0].args[1:])
+        return choices[0].args[0], value, rest
+
     def _sum_of_tensors(self, terms: Sequence[Node], shape: Shape) -> Node:
+        """Return the sum of tensors and broadcast scalars with the given shape."""
         coefficients: dict[Node, Number] = {}
         scalars: list[Node] = []
         for term in terms:
@@ -72,20 +98,22 @@ class Elementwise(Contractions):
             return self.broadcast(scalar, shape)
         if scalar is self.zero and len(pairs) == 1:
             return self.scale(*pairs[0])
-        if scalar is self.zero and (joined := self._under_one_view(pairs)) is not None:
+        if scalar is self.zero and (joined := self._factor_out_view(pairs)) is not None:
             return joined
         args = tuple([self.scale(c, rest) for c, rest in pairs])
         if scalar is not self.zero:
             args = (*args, scalar)
         return self._node("add", None, args, args, (), shape)
 
-    def _under_one_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """The view of a sum for a sum of views, or a multiple of a sum for a sum of multiples."""
+    def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
+        """Return a sum of views as the view of a sum, or a sum of equal multiples as a multiple; None if the terms
+        differ in that.
+        """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
             return self.scale(factor, self.add([rest for _, rest in pairs]))
-        # A delta is the diagonal of ones: it goes under the view of another diagonal.
-        view = next((rest for _, rest in pairs if rest.args and is_view(rest) and _moves(rest)), None)
+        # A delta is the diagonal of ones: it joins the view of another diagonal.
+        view = next((rest for _, rest in pairs if rest.args and is_view(rest) and _moves_entries(rest)), None)
         if view is None:
             return None
         inner = []
@@ -98,6 +126,7 @@ class Elementwise(Contractions):
         return self.with_operands(view, [self.add(inner)])
 
     def scale(self, factor: Number, node: Node) -> Node:
+        """Return ``factor * node``."""
         if factor == 1:
             return node
         if not node.shape:
@@ -106,7 +135,7 @@ class Elementwise(Contractions):
         return self.ein(factor, [(node, labels)], labels)
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """The product, of whole tensors entry by entry."""
+        """Return the element-wise product."""
         factors = tuple(factors)
         shape = common_shape(factors)
         if not shape:
@@ -115,7 +144,7 @@ class Elementwise(Contractions):
         return self.ein(1, [(factor, labels if factor.shape else ()) for factor in factors], labels)
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """The factors of a product, of whole tensors of one entry by entry; other nodes are their only one."""
+        """Return the factors of an element-wise product; another node is its only factor."""
         if node.op == "mul":
             return node.args
         scaled = node.view and node.data.scales
@@ -127,32 +156,38 @@ class Elementwise(Contractions):
         return (self.const(node.data.coefficient), *core.args) if scaled else core.args
 
     def pow(self, base: Node, exponent: Node) -> Node:
+        """Return ``base**exponent``, entry by entry."""
         shape = common_shape((base, exponent))
         if not shape:
             return super().pow(base, exponent)
-        base, exponent = self._narrow(base, shape), self._narrow(exponent, shape)
+        base, exponent = self._unbroadcast(base, shape), self._unbroadcast(exponent, shape)
         return self.broadcast(super().pow(base, exponent), shape)
 
     # -------------------------------------------------------------- functions and conditions
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
+        """Return a function of tensors, entry by entry; ``log(exp(x))`` and ``exp(log(x))`` are cancelled."""
         shape = common_shape(args)
-        args = [self._narrow(arg, shape) for arg in args] if shape else tuple(args)
-        known = _undone(function, args[0]) if len(args) == 1 and (shape or args[0].whole) else None
+        args = [self._unbroadcast(arg, shape) for arg in args] if shape else tuple(args)
+        known = _cancel_inverse(function, args[0]) if len(args) == 1 and (shape or args[0].whole) else None
         value = super().call(function, args) if known is None else known
         return self.broadcast(value, shape) if shape else value
 
     def compare(self, relation: str, left: Node, right: Node) -> Node:
+        """Return a comparison of tensors, entry by entry."""
         shape = common_shape((left, right))
         if not shape:
             return super().compare(relation, left, right)
-        return super().compare(relation, self._narrow(left, shape), self._narrow(right, shape))
+        return super().compare(relation, self._unbroadcast(left, shape), self._unbroadcast(right, shape))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        return super().logic(op, [self._without_view(arg) for arg in args])
+        """Return the "and", "or" or "not" of conditions, entry by entry."""
+        return super().logic(op, [self._push_view_into_condition(arg) for arg in args])
 
-    def _without_view(self, condition: Node) -> Node:
-        """A moved or repeated condition as one between moved or repeated tensors: conditions have no other form."""
+    def _push_view_into_condition(self, condition: Node) -> Node:
+        """Return a view of a condition as a condition between views, since only comparisons and logic of conditions
+        exist.
+        """
         if not (is_view(condition) and condition.args):
             return condition
         inner = condition.args[0]
@@ -162,24 +197,27 @@ class Elementwise(Contractions):
         return self.logic(inner.op, args) if inner.op in ("and", "or", "not") else condition
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
+        """Return ``value if condition else otherwise``, entry by entry."""
         if otherwise is self.zero and self._is_rectified(condition, value):
             return value
         shape = common_shape((condition, value, otherwise))
         if not shape:
             return super().select(condition, value, otherwise)
-        condition, value, otherwise = (self._narrow(arg, shape) for arg in (condition, value, otherwise))
-        return self.broadcast(super().select(self._without_view(condition), value, otherwise), shape)
+        condition, value, otherwise = (self._unbroadcast(arg, shape) for arg in (condition, value, otherwise))
+        return self.broadcast(super().select(self._push_view_into_condition(condition), value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Whether a value has a factor ``max(0, u)``, where the condition is ``u > 0``."""
+        """Return whether ``value`` is 0 anyway where ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``,
+        all others being finite.
+        """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
         factors = self.factors(self.split_view(value)[1])
         zero = any(f.op == "call" and f.data is sympy.Max and {*f.args} == {*condition.args} for f in factors)
         return zero and all(factor.total for factor in factors)
 
-    def _narrow(self, node: Node, shape: Shape) -> Node:
-        """A repeated scalar as the scalar."""
+    def _unbroadcast(self, node: Node, shape: Shape) -> Node:
+        """Return the scalar that a tensor of this shape repeats; other nodes as they are."""
         if node.shape != shape:
             return node
         inner = _repeated_scalar(self, node)
@@ -187,7 +225,7 @@ class Elementwise(Contractions):
 
 
 def common_shape(nodes: Sequence[Node]) -> Shape:
-    """The shape of element-wise arguments; ``()`` where all are scalars."""
+    """Return the shape of element-wise arguments, ``()`` if all are scalars; raise ShapeError if two shapes differ."""
     shape: Shape = ()
     for node in nodes:
         if node.shape and node.shape is not shape:
@@ -198,7 +236,7 @@ def common_shape(nodes: Sequence[Node]) -> Shape:
 
 
 def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
-    """The scalar that a view repeats at every entry; None where it is another node."""
+    """Return the scalar that a tensor has at every entry; None for other nodes."""
     if node.op != "ein" or len(set(node.data.output)) != len(node.data.output) or len(node.args) > 1:
         return None
     if not node.args:
@@ -206,12 +244,14 @@ def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
     return graph.scale(node.data.coefficient, node.args[0]) if not node.args[0].shape else None
 
 
-def _moves(view: Node) -> bool:
-    """Whether a view does more than scale."""
+def _moves_entries(view: Node) -> bool:
+    """Return whether a view does more than scale."""
     return bool(view.data.inputs[0] != view.data.output)
 
 
-def _undone(function: Any, argument: Node) -> Node | None:
-    """What a function gives that undoes the one before it: ``log(exp(x))``, ``exp(log(x))``."""
+def _cancel_inverse(function: Any, argument: Node) -> Node | None:
+    """Return ``x`` for ``log(exp(x))`` and ``exp(log(x))``, given the outer function and its argument; None
+    otherwise.
+    """
     inverse = {sympy.log: sympy.exp, sympy.exp: sympy.log}.get(function)
     return argument.args[0] if inverse is not None and argument.op == "call" and argument.data is inverse else None

@@ -16,71 +16,80 @@ import sympy
 from sympy.codegen import cfunctions
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
+from sympy_tensordiff.symbolic.scalar_functions import log1mexp as log1mexp
+from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
+from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
 TOTAL: frozenset[Any] = frozenset({
     *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
     *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
     *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
-    *(sigmoid, softplus),
+    *(sigmoid, softplus, log_ndtr),
 })  # fmt: skip
 """Functions that are finite for all real numbers."""
 
-UNREADABLE = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
+UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """The derivative of ``function``, ``orders[n]`` times by its argument ``n``; at least once by some."""
+    """The partial derivative of ``function``, ``orders[n]`` times with respect to argument ``n``, of order 1 or more in
+    total.
+    """
 
     function: Any
     orders: tuple[int, ...]
 
     def by(self, position: int) -> Partial:
-        """Differentiated once more by one argument."""
+        """Return the derivative of this one with respect to the argument ``position``."""
         orders = tuple(order + (n == position) for n, order in enumerate(self.orders))
         return Partial(self.function, orders)
 
 
 def partial(function: Any, count: int, position: int) -> Partial:
-    """The derivative of a function of ``count`` arguments, or of a `Partial`, by one argument."""
+    """Return the derivative of a function of ``count`` arguments, or of a `Partial`, with respect to the argument
+    ``position``.
+    """
     known = function if isinstance(function, Partial) else Partial(function, (0,) * count)
     return known.by(position)
 
 
 @lru_cache(maxsize=512)
 def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
-    """What SymPy knows of a derivative: an expression in dummies, or None where it leaves it unevaluated.
+    """Return SymPy's formula of a derivative, or None if it leaves that unevaluated, and the dummies for the arguments.
 
-    An argument by which SymPy has a rule comes first: the others differentiate its formula. One
-    in functions that the graph does not know is no help: the derivative itself is simpler.
+    The first derivative is taken with respect to an argument for which SymPy has a rule. A formula with functions that
+    the graph does not support is not used: the derivative itself is simpler.
     """
     dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(len(derivative.orders)))
     if isinstance(derivative.function, UndefinedFunction):
         return None, dummies
     for position, order in enumerate(derivative.orders):
         if order:
-            found = _first(derivative.function(*dummies, evaluate=False), position)
+            found = _first_derivative(derivative.function(*dummies, evaluate=False), position)
             if found is not None:
                 for n, times in enumerate(derivative.orders):
                     for _ in range(times - (n == position)):
                         found = found.diff(dummies[n])
-                return (None if found.has(*UNREADABLE) else found), dummies
+                return (None if found.has(*UNSUPPORTED) else found), dummies
     return None, dummies
 
 
-SLOPES: dict[tuple[Any, int], Callable[..., Any]] = {
+FINITE_DERIVATIVES: dict[tuple[Any, int], Callable[..., Any]] = {
     (sympy.sinc, 0): lambda x: -sympy.jn(1, x),
     (sympy.jn, 1): lambda n, x: (n * sympy.jn(n - 1, x) - (n + 1) * sympy.jn(n + 1, x)) / (2 * n + 1),
 }
-"""Derivatives by an argument that are finite at 0, where those of SymPy divide by 0."""
+"""Derivatives with respect to an argument that are finite at 0, where SymPy's formulas divide by 0."""
 
 
-def _first(applied: Any, position: int) -> Any:
-    """``applied`` differentiated by one argument; None where SymPy has no rule for that."""
-    if (applied.func, position) in SLOPES:
-        return SLOPES[applied.func, position](*applied.args)
+def _first_derivative(applied: Any, position: int) -> Any:
+    """Return the derivative of ``applied`` with respect to the argument ``position``; None if SymPy has no rule
+    for it.
+    """
+    if (applied.func, position) in FINITE_DERIVATIVES:
+        return FINITE_DERIVATIVES[applied.func, position](*applied.args)
     try:
         found = applied.fdiff(position + 1)
     except (ArgumentIndexError, AttributeError, NotImplementedError, TypeError):

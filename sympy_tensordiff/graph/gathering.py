@@ -1,8 +1,8 @@
-"""What an einsum does, and its operands: views are looked through, powers of one base joined, numbers taken out.
+"""Normal form of the operands of an einsum: views are resolved, powers of one base merged, numbers factored out.
 
-The labels of an einsum may be any; `pattern` numbers them in the order of the operands, and tells apart what multiplies
-and sums (a *core*) from what moves entries (a *view*), see `graph.contractions`. Both depend on labels and extents
-only: a graph of many einsums has few patterns.
+The labels of an einsum are arbitrary; `pattern` numbers them in the order of the operands, and splits the einsum
+into a *core*, which multiplies and sums, and a *view*, which moves entries, see `graph.contractions`. Both depend on
+labels and extents only: a graph of many einsums has few patterns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Operand: TypeAlias = tuple[Node, Labels]
 
 
 class Contraction(NamedTuple):
-    """What an ``ein`` node does; labels are ``0, 1, …``, of ``extents[label]``."""
+    """The data of an ``ein`` node: coefficient, the labels ``0, 1, …`` of inputs and output, and ``extents[label]``."""
 
     coefficient: Number
     inputs: tuple[tuple[int, ...], ...]
@@ -31,40 +31,40 @@ class Contraction(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """The extents of the result."""
+        """The shape of the result."""
         return tuple([self.extents[label] for label in self.output])
 
     @property
     def moves(self) -> bool:
-        """Whether it only moves, repeats and scales the entries of one operand, or of none."""
+        """Whether it is a view: it only moves, repeats and scales the entries of one operand, or of none."""
         return len(self.inputs) < 2 and (not self.inputs or set(self.inputs[0]).issubset(self.output))
 
     @property
     def is_identity(self) -> bool:
-        """Whether the result is the one operand itself."""
+        """Whether the result is the operand itself."""
         return self.coefficient == 1 and self.scales
 
     @property
     def scales(self) -> bool:
-        """Whether the result is a multiple of the one operand, and not of its diagonal."""
+        """Whether the result is a multiple of the operand, and not of its diagonal."""
         return self.inputs == (self.output,) and len(self.extents) == len(self.output)
 
 
 class Pattern(NamedTuple):
-    """An einsum as a core, where it multiplies or sums, and a view of it, where it does more than that."""
+    """An einsum split into a core that multiplies or sums, and a view of it; each is None if it does nothing."""
 
     core: Contraction | None
     view: Contraction | None
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """The core and the view of operands with the labels ``inputs``, none of which is a view.
+    """Split an einsum into its core and its view; ``inputs`` are the labels of operands that are not views.
 
     Parameters
     ----------
     coefficient : number
     inputs : sequence of labels
-        Labels of the operands, in the order in which they are to stand.
+        Labels of the operands, in their final order.
     output : labels
     extents : mapping
         The extents of all labels.
@@ -72,16 +72,17 @@ def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, exten
     used = dict.fromkeys([label for labels in inputs for label in labels])
     core, labels = None, inputs[0] if inputs else ()
     if len(inputs) > 1 or not set(used).issubset(output):
-        # The axes stand in the order of the operands, whatever is wanted: a product and its transpose are one core.
+        # The axes are in the order of the operands, whatever the output: a product and its transpose share a core.
         labels = [label for label in used if label in output]
-        core = _numbered(1, inputs, labels, used, extents)
-    view = _numbered(coefficient, [labels] if inputs else [], output, dict.fromkeys(output), extents)
+        core = _number_labels(1, inputs, labels, used, extents)
+    view = _number_labels(coefficient, [labels] if inputs else [], output, dict.fromkeys(output), extents)
     return Pattern(core, view if output and not view.is_identity else None)
 
 
-def _numbered(
+def _number_labels(
     coefficient: Number, inputs: Sequence[Labels], output: Labels, order: Iterable[Label], extents: Extents
 ) -> Contraction:
+    """Return the `Contraction` in which the labels are numbered in the given order."""
     number = {label: n for n, label in enumerate(order)}
     return Contraction(
         coefficient,
@@ -92,21 +93,36 @@ def _numbered(
 
 
 class Constructors(Protocol):
-    """What of a graph the gathering of operands needs."""
+    """The methods of a graph that `Gathering` uses."""
 
     one: Node
 
-    def split_coefficient(self, node: Node) -> tuple[Number, Node]: ...
-    def index(self, form: Affine) -> Node: ...
-    def add(self, terms: Iterable[Node]) -> Node: ...
-    def mul(self, factors: Iterable[Node]) -> Node: ...
-    def pow(self, base: Node, exponent: Node) -> Node: ...
-    def inverse(self, matrix: Node) -> Node: ...
-    def cofactor(self, order: int, matrix: Node) -> Node: ...
+    def split_coefficient(self, node: Node) -> tuple[Number, Node]:
+        """Return ``(c, rest)`` with node = c * rest."""
+
+    def index(self, form: Affine) -> Node:
+        """Return the node of an index form used as a number."""
+
+    def add(self, terms: Iterable[Node]) -> Node:
+        """Return the sum."""
+
+    def mul(self, factors: Iterable[Node]) -> Node:
+        """Return the product."""
+
+    def pow(self, base: Node, exponent: Node) -> Node:
+        """Return the power."""
+
+    def inverse(self, matrix: Node) -> Node:
+        """Return the inverse matrix."""
+
+    def cofactor(self, order: int, matrix: Node) -> Node:
+        """Return the ``order``-th derivative of the determinant."""
 
 
-def is_gathered(operands: Sequence[Operand]) -> bool:
-    """Whether operands are no views, no numbers, and no two of them powers of one base."""
+def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
+    """Return whether no operand is a view, a scalar or a cofactor, and no two are powers of one base: nothing is to be
+    merged.
+    """
     bases = set()
     for node, _ in operands:
         if node.view or not node.shape or node.op == "cof":
@@ -116,10 +132,9 @@ def is_gathered(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """The factors of one einsum, added one by one; labels that a view makes equal are joined.
+    """Collects the factors of one einsum and brings them to normal form: `add` each, then take the `result`.
 
-    Afterwards ``coefficient`` is the product of all numbers, and `result` are the operands and the output.
-    ``extents`` are those of all labels met.
+    Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
     """
 
     def __init__(self, graph: Constructors, coefficient: Number, extents: dict[Label, Affine]) -> None:
@@ -132,7 +147,7 @@ class Gathering:
         self._known: set[int] = set()
 
     def add(self, node: Node, labels: Labels) -> None:
-        """One more factor: a tensor, or a scalar, which has no labels."""
+        """Add a factor: a tensor under ``labels``, or a scalar without any; views are replaced by their operands."""
         for label, extent in zip(labels, node.shape, strict=True):
             self.extents.setdefault(label, extent)
         if not node.shape:
@@ -141,7 +156,7 @@ class Gathering:
             if node is self.graph.one:
                 return
         elif node.view:
-            labels = self._through(node, labels)
+            labels = self._labels_through_view(node, labels)
             if not node.args:
                 return
             node = node.args[0]
@@ -150,78 +165,87 @@ class Gathering:
         self._append(node, labels)
 
     def _append(self, node: Node, labels: Labels) -> None:
+        """Append an operand that is not a view, and note whether it has to be merged with another one."""
         base = node.args[0] if node.op == "pow" else node
         self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
         self._known.add(base.id)
         self.operands.append((node, labels))
 
-    def _through(self, view: Node, labels: Labels) -> Labels:
-        """The labels of the operand of a view that is read under ``labels``."""
+    def _labels_through_view(self, view: Node, labels: Labels) -> Labels:
+        """Return the labels of the operand of ``view``, given those of the view; labels that it identifies are
+        unified.
+        """
         coefficient, inputs, output, _ = view.data
         self.coefficient *= coefficient
         outer: dict[int, Label] = {}
         for inner, label in zip(output, labels, strict=True):
             if inner in outer:
-                self._join(outer[inner], label)
+                self._unify(outer[inner], label)
             else:
                 outer[inner] = label
         return [outer[inner] for inner in inputs[0]] if inputs else ()
 
-    def _join(self, one: Label, other: Label) -> None:
-        one, other = self._find(one), self._find(other)
+    def _unify(self, one: Label, other: Label) -> None:
+        """Make two labels the same."""
+        one, other = self._representative(one), self._representative(other)
         if one != other:
             self._joined[other] = one
 
-    def _find(self, label: Label) -> Label:
+    def _representative(self, label: Label) -> Label:
+        """Return the label that all labels unified with ``label`` are replaced by."""
         while label in self._joined:
             label = self._joined[label]
         return label
 
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
-        """The operands and the output under their final labels."""
+        """Return the operands and the output under their final labels; no operands if the coefficient is 0."""
         if self._merges and self.coefficient != 0:
-            self._merge(output)
-        out = [self._find(label) for label in output]
+            self._merge_powers(output)
+        out = [self._representative(label) for label in output]
         if self.coefficient == 0:
             return [], out
-        parts = self._relabelled()
-        used = {label for _, labels in parts for label in labels}
+        operands = self._relabelled()
+        used = {label for _, labels in operands for label in labels}
         for label in self._unused(used.union(out)):
             extent = self.extents[label]
             if extent.is_constant:
                 self.coefficient *= extent.constant
             else:
-                self._times_extent(parts, self.graph.index(extent))
-        # One node that occurs under several labels stands first under those of the output.
-        if len({node for node, _ in parts}) < len(parts):
-            place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
-            ranks = label_ranks(parts, place)
-            parts.sort(key=lambda part: [ranks[label] for label in part[1]])
-        return parts, out
+                self._multiply_by_extent(operands, self.graph.index(extent))
+        # A node that occurs under several labels comes first under the labels of the output.
+        if len({node for node, _ in operands}) < len(operands):
+            position = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
+            ranks = label_ranks(operands, position)
+            operands.sort(key=lambda part: [ranks[label] for label in part[1]])
+        return operands, out
 
-    def _times_extent(self, parts: list[Operand], size: Node) -> None:
-        """One more factor, an extent; a scalar that is divided by it loses the divisor."""
-        for n, (node, labels) in enumerate(parts):
+    def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
+        """Multiply the operands by the extent ``size``: into a scalar that has a power of it, as in ``1/n``, else as a
+        new operand.
+        """
+        for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
             if any(factor.op == "pow" and factor.args[0] is size for factor in factors):
                 number, rest = self.graph.split_coefficient(self.graph.mul((node, size)))
                 self.coefficient *= number
-                parts[n : n + 1] = [] if rest is self.graph.one else [(rest, ())]
+                operands[n : n + 1] = [] if rest is self.graph.one else [(rest, ())]
                 return
-        parts.append((size, ()))
+        operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """The labels that are summed over although nothing depends on them."""
-        return [label for label in dict.fromkeys(map(self._find, self.extents)) if label not in used]
+        """Return the labels that are summed over although no operand has them; ``used`` are the others."""
+        return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
-        """The operands under joined labels."""
+        """Return the operands under their final labels."""
         if self._joined:
-            self.operands = [(node, [self._find(label) for label in labels]) for node, labels in self.operands]
+            self.operands = [
+                (node, [self._representative(label) for label in labels]) for node, labels in self.operands
+            ]
         return self.operands
 
-    def _merge(self, output: Labels) -> None:
-        """Powers of one base under the same labels become one, and the cofactors over the determinant the inverse."""
+    def _merge_powers(self, output: Labels) -> None:
+        """Merge powers of one base under the same labels, and cofactors over a determinant to an inverse."""
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
         for node, labels in self._relabelled():
@@ -230,10 +254,10 @@ class Gathering:
                 base, exponent = node, graph.one
             powers.setdefault((base, tuple(labels)), []).append(exponent)
         # x_i x_i summed over i stays a product, x @ x.
-        apart, kept = len(self.operands) == 2, {self._find(label) for label in output}
+        is_pair, output_labels = len(self.operands) == 2, {self._representative(label) for label in output}
         self.operands = []
         for (base, labels), exponents in powers.items():
-            if apart and len(exponents) == 2 and not kept.issuperset(labels) and not _is_negative(exponents):
+            if is_pair and len(exponents) == 2 and not output_labels.issuperset(labels) and not _is_negative(exponents):
                 self.operands += [(graph.pow(base, exponent), labels) for exponent in exponents]
                 continue
             power = graph.pow(base, graph.add(exponents))
@@ -241,31 +265,32 @@ class Gathering:
                 self.add(power, labels)
             else:
                 self.operands.append((power, labels))
-        while self._invert():
+        while self._merge_into_inverse():
             pass
 
-    def _invert(self) -> bool:
-        """``cof(1, X) / det(X)`` becomes the transposed inverse of X; whether there was one."""
+    def _merge_into_inverse(self) -> bool:
+        """Replace one product ``cof(1, X) / det(X)`` by the transposed inverse of X; return whether there was one."""
         graph = self.graph
         for n, (node, labels) in enumerate(self.operands):
             if node.op != "cof" or node.data != 1:
                 continue
             determinant = graph.cofactor(0, node.args[0])
-            for m, (other, theirs) in enumerate(self.operands):
-                if list(theirs) != list(labels[:-2]):
+            for m, (other, other_labels) in enumerate(self.operands):
+                if list(other_labels) != list(labels[:-2]):
                     continue
                 factors = other.args if other.op == "mul" else (other,)
                 divisor = next((f for f in factors if f.op == "pow" and f.args[0] is determinant), None)
                 if divisor is None or not _is_negative(divisor.args[1:]):
                     continue
                 self.operands = [part for k, part in enumerate(self.operands) if k not in (n, m)]
-                self.add(graph.mul((other, determinant)), theirs)
+                self.add(graph.mul((other, determinant)), other_labels)
                 self.add(graph.inverse(node.args[0]), (*labels[:-2], labels[-1], labels[-2]))
                 return True
         return False
 
 
 def _is_negative(exponents: Sequence[Node]) -> bool:
+    """Return whether one of the exponents is a negative number."""
     return any(exponent.op == "const" and exponent.data < 0 for exponent in exponents)
 
 
@@ -284,13 +309,13 @@ def label_ranks(
     """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):
-        read: dict[Label, list[Any]] = {label: [] for label in ranks}
+        uses: dict[Label, list[Any]] = {label: [] for label in ranks}
         for node, labels in operands:
             own = [ranks[label] for label in labels]
             is_one = node in symmetric
             for axis, label in enumerate(labels):
-                read[label].append(((node.id, sorted(own) if is_one else own), 0 if is_one else axis))
-        keys = {label: (rank, sorted(read[label])) for label, rank in ranks.items()}
+                uses[label].append(((node.id, sorted(own) if is_one else own), 0 if is_one else axis))
+        keys = {label: (rank, sorted(uses[label])) for label, rank in ranks.items()}
         order = sorted(keys.values())
         ranks = {label: bisect_left(order, key) for label, key in keys.items()}
     return ranks

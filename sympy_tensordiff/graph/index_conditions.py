@@ -1,9 +1,9 @@
-"""Conditions on indices as combinations of linear relations, which are rows.
+"""Rewriting conditions on indices as combinations of linear relations, which are constraints.
 
 ``Abs(f) <= g``, ``Max(f, g) < h``, ``f**2 <= 4``, ``f*g > 0`` and relations with signs, deltas and cases of indices
 become `And`, `Or` and `Not` of relations between linear forms, over the integers: ``f**2 <= 5`` is ``-2 <= f <= 2``.
-What is none stays as it is: a condition on values. The cases that a reader makes of the result do not overlap,
-since it decides one relation after the other.
+Other conditions stay as they are: conditions on values. The cases of the result are disjoint, since the reader decides
+one relation after the other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sympy.core.relational import Relational
 from sympy_tensordiff.symbolic.indices import is_data
 
 RELATIONS_LIMIT = 12
-"""A condition that consists of more relations once it is rewritten stays as it is."""
+"""The most relations that a rewritten condition may consist of; with more it is not rewritten."""
 
 Test = Callable[[Any], bool]
 Cases = list[tuple[Any, Any]]
@@ -49,9 +49,9 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Whether an expression or a condition is computed from integer symbols, data and rational numbers alone.
+    """Return whether an expression or condition depends on integer symbols and entries of integer tensors only.
 
-    ``integers`` are symbols that are integers though they are not declared so.
+    ``integers`` are symbols that count as integers without being declared so.
     """
     waiting, seen = [expr], {id(expr)}
     while waiting:
@@ -66,7 +66,7 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
-    """A condition with its relations on indices as combinations of linear ones, as far as there are such.
+    """Return ``condition`` with its relations on indices rewritten as combinations of linear ones where possible.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2
@@ -80,31 +80,34 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """The relations on indices in a condition that are combinations of linear ones, and these, short ones first."""
+    """Return the relations on indices in a condition with their rewriting by linear ones, short ones first; linear ones
+    are left out.
+    """
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):
         if on_indices(relation, integers) and not _is_final(relation, is_linear):
-            rewritten = _with_integer_symbols(relation, is_linear, integers)
+            rewritten = _rewrite_with_integer_symbols(relation, is_linear, integers)
             if rewritten is not None:
                 given[relation] = rewritten
     order = sorted(given, key=lambda r: (len(given[r].atoms(Relational)), sympy.default_sort_key(r)))
     return {relation: given[relation] for relation in order}
 
 
-def _with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """The relation as `_rewritten`; what selects its data has no cases, for one of them may leave the data.
+def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
+    """Rewrite a relation with tensor entries and undeclared symbols replaced by integer symbols; None if that is
+    impossible.
 
-    Data, and symbols that SymPy is not told to be integers, have integer symbols for the time being.
+    Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """
     undeclared = sorted(relation.free_symbols.intersection(integers), key=sympy.default_sort_key)
-    given = {Dummy(integer=True): part for part in (*_data_in(relation), *undeclared)}
+    given = {Dummy(integer=True): part for part in (*_tensor_entries_in(relation), *undeclared)}
     plain = relation.xreplace({part: symbol for symbol, part in given.items()})
-    result = _rewritten(plain, lambda expr: is_linear(expr.xreplace(given)))
+    result = _rewrite_relation(plain, lambda expr: is_linear(expr.xreplace(given)))
     return None if result is None else result.xreplace(given)
 
 
-def _data_in(relation: Any) -> list[Any]:
-    """The entries of data in a relation, each once; those that select others are not looked for."""
+def _tensor_entries_in(relation: Any) -> list[Any]:
+    """Return the integer tensor entries in a relation, each once, without those in indices of others."""
     found: set[Any] = set()
     waiting = [relation]
     while waiting:
@@ -117,7 +120,8 @@ def _data_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """The values of an indicator of indices with their conditions, the last one `true`; None of all else.
+    """Return an indicator function of indices as (value, condition) cases, the last condition `true`; None for other
+    expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))
@@ -139,20 +143,21 @@ def values_of(expr: Any) -> Cases | None:
 # ---------------------------------------------------------------------------- one relation
 
 
-def _rewritten(relation: Any, is_linear: Test) -> Any:
-    """The relation as a combination of linear ones; None where there is none, or a long one only."""
-    result = _unevaluated(relation)
+def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
+    """Return a relation as a combination of linear ones; None if there is none or only a long one."""
+    result = _hold_rounding(relation)
     final: set[Any] = set()
 
     def is_form(expr: Any) -> bool:
-        return not expr.has(Abs, Max, Min) and is_linear(_released(expr))
+        """Return whether an expression is linear and has no maxima, minima or absolute values."""
+        return not expr.has(Abs, Max, Min) and is_linear(_release_rounding(expr))
 
     while len(relations := result.atoms(Relational)) <= RELATIONS_LIMIT:
         waiting = [r for r in relations if r not in final and not _is_final(r, is_form)]
         if not waiting:
-            return _released(result)
+            return _release_rounding(result)
         first = min(waiting, key=sympy.default_sort_key)
-        step = _step(first, is_form)
+        step = _simplify_once(first, is_form)
         if step is not None:
             result = result.xreplace({first: step})
         elif is_form(first.lhs - first.rhs):
@@ -162,8 +167,8 @@ def _rewritten(relation: Any, is_linear: Test) -> Any:
     return None
 
 
-class _Unevaluated(sympy.Function):  # type: ignore[misc]
-    """A rounded quotient or remainder that does not evaluate, as ``_Unevaluated(name, *args)``.
+class _HeldRounding(sympy.Function):  # type: ignore[misc]
+    """A rounded quotient or remainder that does not evaluate, as ``_HeldRounding(name, *args)``.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -174,35 +179,36 @@ class _Unevaluated(sympy.Function):  # type: ignore[misc]
 _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.ceiling, sympy.Mod)}
 
 
-def _unevaluated(expr: Any) -> Any:
-    """The expression with stand-ins for what rounds a maximum or minimum, in which these can be replaced."""
+def _hold_rounding(expr: Any) -> Any:
+    """Replace roundings of a maximum or minimum by unevaluated placeholders, inside which these can be replaced."""
 
     def holds(part: Any) -> bool:
+        """Return whether ``part`` rounds an expression with a maximum, minimum or absolute value."""
         return type(part).__name__ in _ROUNDING and bool(part.has(Abs, Max, Min))
 
-    return expr.replace(holds, lambda part: _Unevaluated(sympy.Symbol(type(part).__name__), *part.args))
+    return expr.replace(holds, lambda part: _HeldRounding(sympy.Symbol(type(part).__name__), *part.args))
 
 
-def _released(expr: Any) -> Any:
-    """The expression without stand-ins."""
+def _release_rounding(expr: Any) -> Any:
+    """Replace the placeholders of `_hold_rounding` by the roundings."""
     return expr.replace(
-        lambda part: isinstance(part, _Unevaluated), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:])
+        lambda part: isinstance(part, _HeldRounding), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:])
     )
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:
-    """Whether a relation is a row as it stands; a form with powers is one as well, but may be a simpler one."""
+    """Return whether a relation is linear as it is; one with powers may be replaced by a simpler one."""
     return is_linear(relation.lhs - relation.rhs) and not relation.has(Pow)
 
 
-def _step(relation: Any, is_linear: Test) -> Any:
-    """The relation as a combination of simpler ones; None where it is not known how."""
+def _simplify_once(relation: Any, is_linear: Test) -> Any:
+    """Return a relation as a combination of simpler ones; None if no rule applies."""
     if isinstance(relation, sympy.Ne):
         return Or(relation.lhs > relation.rhs, relation.lhs < relation.rhs)
     if isinstance(relation, Eq):
         difference = relation.lhs - relation.rhs
-        if (cases := _by_cases(difference)) is not None:
-            return _joined(cases, lambda value: Eq(value, 0))
+        if (cases := _split_cases(difference)) is not None:
+            return _holds_in_cases(cases, lambda value: Eq(value, 0))
         if difference.is_Mul:
             return Or(*(Eq(factor, 0) for factor in difference.args if not factor.is_Number))
         return And(difference >= 0, difference <= 0)
@@ -210,21 +216,27 @@ def _step(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
+        """Return the relation that ``value`` is positive, or not negative if the relation is not strict."""
         return value > 0 if strict else value >= 0
 
-    found = _of_extremum(difference, holds)
+    found = _split_extremum(difference, holds)
     if found is None:
-        found = _of_power(difference, strict, is_linear)
+        found = _split_power(difference, strict, is_linear)
     if found is None and (product := _as_product(difference)) is not None:
         one, other = product
         found = Or(And(holds(one), holds(other)), And(holds(-one), holds(-other)))
-    if found is None and (cases := _by_cases(difference)) is not None:
-        found = _joined(cases, holds)
+    if found is None and (cases := _split_cases(difference)) is not None:
+        found = _holds_in_cases(cases, holds)
     return found
 
 
-def _of_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
-    """``g - Max(a, b)`` is positive where ``g - a`` and ``g - b`` are, ``Max(a, b) - g`` where one of them is."""
+def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
+    """Return ``holds(difference)`` with one maximum, minimum or absolute value replaced by its operands; None if it has
+    none.
+
+    ``g - Max(a, b)`` is positive if ``g - a`` and ``g - b`` are, ``Max(a, b) - g`` if one of ``a - g`` and ``b - g``
+    is.
+    """
     for term in Add.make_args(difference):
         factor, extremum = term.as_coeff_Mul()
         if isinstance(extremum, Abs | Max | Min):
@@ -235,8 +247,10 @@ def _of_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
     return None
 
 
-def _of_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """``c - f**n`` and ``f**n - c`` with numbers ``c`` and ``n`` by integer roots."""
+def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
+    """Return ``c - f**n`` or ``f**n - c`` being positive as bounds of ``f`` by an integer root; None for other
+    differences.
+    """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()
     if not isinstance(power, Pow) or not power.exp.is_Integer or power.exp < 2:
@@ -249,18 +263,22 @@ def _of_power(difference: Any, strict: bool, is_linear: Test) -> Any:
     base = sympy.expand(scale * base)
     limit = Rational(-constant, factor) * scale**exponent
     if factor < 0:  # base**n <= limit
-        most = ceil(limit) - 1 if strict else floor(limit)
+        bound = ceil(limit) - 1 if strict else floor(limit)
         if exponent % 2:
-            return base <= _root(most, exponent)
-        return And(base <= _root(most, exponent), base >= -_root(most, exponent)) if most >= 0 else S.false
-    most = floor(limit) if strict else ceil(limit) - 1  # base**n > most
+            return base <= _integer_root(bound, exponent)
+        return (
+            And(base <= _integer_root(bound, exponent), base >= -_integer_root(bound, exponent))
+            if bound >= 0
+            else S.false
+        )
+    bound = floor(limit) if strict else ceil(limit) - 1  # base**n > most
     if exponent % 2:
-        return base > _root(most, exponent)
-    return Or(base > _root(most, exponent), base < -_root(most, exponent)) if most >= 0 else S.true
+        return base > _integer_root(bound, exponent)
+    return Or(base > _integer_root(bound, exponent), base < -_integer_root(bound, exponent)) if bound >= 0 else S.true
 
 
-def _root(value: int, exponent: int) -> int:
-    """The greatest integer whose power is at most ``value``; the exponent is odd where that is negative."""
+def _integer_root(value: int, exponent: int) -> int:
+    """Return the greatest integer whose power is at most ``value``; a negative ``value`` needs an odd exponent."""
     if exponent == 2:
         return isqrt(value)
     if value >= 0:
@@ -270,7 +288,7 @@ def _root(value: int, exponent: int) -> int:
 
 
 def _as_product(difference: Any) -> tuple[Any, Any] | None:
-    """Two factors, of a difference of squares too; None where it is no product."""
+    """Return two factors of a product, a power or a difference of squares; None for other expressions."""
     if difference.is_Add and len(difference.args) == 2:
         (c, one), (d, other) = (term.as_coeff_Mul() for term in difference.args)
         if c == -d and all(isinstance(p, Pow) and p.exp == 2 for p in (one, other)):
@@ -284,8 +302,8 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 # ---------------------------------------------------------------------------- one value after the other
 
 
-def _by_cases(expr: Any) -> Cases | None:
-    """An expression by the cases of one choice in it; None where it holds none."""
+def _split_cases(expr: Any) -> Cases | None:
+    """Return an expression as (value, condition) cases of one choice or extremum in it; None if it contains none."""
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:
         return None
@@ -293,16 +311,16 @@ def _by_cases(expr: Any) -> Cases | None:
     cases = values_of(choice)
     if cases is None:
         args = (choice.args[0], -choice.args[0]) if isinstance(choice, Abs) else choice.args
-        sense = -1 if isinstance(choice, Min) else 1
-        cases = [(arg, And(*(sense * (arg - other) >= 0 for other in args))) for arg in args[:-1]]
+        sign_of_order = -1 if isinstance(choice, Min) else 1
+        cases = [(arg, And(*(sign_of_order * (arg - other) >= 0 for other in args))) for arg in args[:-1]]
         cases.append((args[-1], S.true))
     return [(expr.xreplace({choice: value}), condition) for value, condition in cases]
 
 
-def _joined(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Whether something holds of the value in the first case that is met."""
-    result, before = S.false, S.true
+def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
+    """Return the condition that the value of the first applicable case satisfies ``holds``."""
+    result, no_earlier_case = S.false, S.true
     for value, condition in cases:
-        result = Or(result, And(before, condition, holds(value)))
-        before = And(before, sympy.Not(condition))
+        result = Or(result, And(no_earlier_case, condition, holds(value)))
+        no_earlier_case = And(no_earlier_case, sympy.Not(condition))
     return result

@@ -1,4 +1,4 @@
-"""Whether a node is another one with forms in place of some of its variables, and which forms these are."""
+"""Matching up to index substitution: the forms for variables that turn one node into another."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from sympy_tensordiff.integer.rows import atoms_in
 Forms = tuple[Affine, ...]
 Assignment = Mapping[Variable, Affine]
 
-MOST = 200
-"""So many pairs of reads are compared."""
+MAX_CANDIDATES = 200
+"""The most candidate substitutions that are tried."""
 
 
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
-    """The forms for ``variables`` that turn ``body`` into ``node``; None where there are none.
+    """Return forms for ``variables`` that turn ``body`` into ``node``; None if there are none.
 
-    Every variable stands free in ``body``.
+    Every variable must be free in ``body``.
     """
     return next(instances(graph, body, variables, node), None)
 
 
 class Comparison(NamedTuple):
-    """The comparison of nodes, with forms substituted for variables, with another node.
+    """A notion of equality of nodes for `instances`: normal forms of index forms and nodes, and variants of a
+    substitution.
 
-    ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can tell. ``moves``
-    yields all forms that are tried where some have been read off, which may be wrong by a multiple of a divisor.
+    ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
+    yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
     """
 
     form: Callable[[Affine], Affine] = lambda form: form
@@ -45,69 +46,76 @@ EXACT = Comparison()
 def instances(
     graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
-    """All such forms. They are read off where both nodes read the same tensor, or have ranges or indices as numbers.
+    """Yield all substitutions of ``variables`` that turn ``body`` into ``node``, up to the equality ``compare``.
 
-    They count if the substitution gives ``node`` itself, or what ``compare`` says is the same.
+    Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers.
     """
 
     def normal(part: Node) -> Node:
+        """Return the normal form of a node for the comparison."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
     body, node = normal(body), normal(node)
     targets: dict[Any, list[Forms]] = {}
     for part in reachable(node):
-        for place, forms in _reads(part):
+        for place, forms in _forms_to_match(part):
             # An equation may have the other sign where its variables come in another order.
-            targets.setdefault(place, []).extend((forms, *_opposites(place, forms)))
-    sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
-    pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
+            targets.setdefault(place, []).extend((forms, *_equal_forms(place, forms)))
+    sources = [substitution for part in reachable(body, keys=keys) for substitution in _forms_to_match(part)]
+    pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _variables_in(forms).isdisjoint(keys)]
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
     reads = [part for part in reachable(body, keys=keys) if part.op == "read" and part.args[0].op == "tensor"]
     reads.sort(key=lambda part: len(targets.get(part.args[0], [])))
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
-    def reads_the_same(found: Assignment) -> bool:
-        """Whether each read of the body is one of the node: most assignments fail at the first."""
+    def reads_the_same(substitution: Assignment) -> bool:
+        """Return whether each read of the body becomes one of the node: a quick test that most candidates fail."""
         for part in reads:
-            forms = tuple([compare.form(form.substitute(found)) for form in part.data])
+            forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
             if forms not in seen.get(part.args[0], ()):
                 return False
         return True
 
-    for first in islice(_solutions(pairs, keys, {}), MOST):
-        for found in compare.moves(first):
-            bound = (v for form in found.values() for v in form.atoms() if v < 0)
-            if node.free.issuperset(bound) and reads_the_same(found) and normal(graph.substitute(body, found)) is node:
-                yield {v: found[v] for v in variables}
+    for first in islice(_substitutions(pairs, keys, {}), MAX_CANDIDATES):
+        for substitution in compare.moves(first):
+            bound = (v for form in substitution.values() for v in form.atoms() if v < 0)
+            if (
+                node.free.issuperset(bound)
+                and reads_the_same(substitution)
+                and normal(graph.substitute(body, substitution)) is node
+            ):
+                yield {v: substitution[v] for v in variables}
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:
-    """A node, where what is added to indices used as numbers, and what they are multiplied by, is in the indices."""
+    """Return ``node`` with sums of indices used as numbers merged into one index: ``i + 1`` is one index node."""
     parts = reachable(node)
     done: dict[Node, Node] = {}
     for part in parts if any(part.op == "index" for part in parts) else ():
         done[part] = new = graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.shape:
-            forms = [_integer(term) for term in new.args]
+            forms = [_integer_form(term) for term in new.args]
             others = [term for term, form in zip(new.args, forms, strict=True) if form is None]
             total = sum((form for form in forms if form is not None), Affine())
             done[part] = graph.add([*others, graph.index(total)])
     return done.get(node, node)
 
 
-def _integer(node: Node) -> Affine | None:
-    """The form that a number is by its structure, a multiple of an index or a constant."""
+def _integer_form(node: Node) -> Affine | None:
+    """Return the form of a scalar that is an integer multiple of an index, or a constant; None for others."""
     factor, index = (node.args[0].data, node.args[1]) if node.op == "mul" and len(node.args) == 2 else (1, node)
     if index.op == "index" and isinstance(factor, int):
         return index.data * factor  # type: ignore[no-any-return]
     return Affine.of(node.data) if node.op == "const" and isinstance(node.data, int) else None
 
 
-def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """The forms in a node and inside of its forms, each with what those have in common with it that may be the same."""
-    for place, forms in _own_forms(part):
-        yield place, forms
+def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
+    """Yield the forms in a node, also those nested in compounds, each with a key of the positions that may
+    correspond.
+    """
+    for position, forms in _own_forms(part):
+        yield position, forms
         for compound in compounds_in(forms):
             if isinstance(compound, (Quotient, SymbolicQuotient)):
                 yield "quotient", (compound.form, Affine.of(compound.divisor))
@@ -116,17 +124,22 @@ def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
                 yield (type(compound).__name__, kind), compound.forms()
 
 
-def _opposites(place: Any, forms: Forms) -> Iterator[Forms]:
-    """The forms of equal compounds or rows in the opposite direction: ``floor(-p/n)`` is ``-1 - floor((p - 1)/n)``."""
-    if place in ("eq", "mod"):
+def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
+    """Yield forms equal to ``forms`` at a position with the opposite sign: ``floor(-p/n)`` is ``-1 - floor((p -
+    1)/n)``.
+    """
+    if position in ("eq", "mod"):
         yield (-forms[0],)
-    elif place == "quotient":
+    elif position == "quotient":
         form, divisor = forms
         yield -1 - form, divisor
         yield divisor - 1 - form, divisor
 
 
 def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
+    """Yield the index forms of a node itself, each with a key of its position: tensor, "table", "index" or the kind of
+    row.
+    """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
     elif part.op == "index" or (part.op == "const" and isinstance(part.data, int)):
@@ -136,45 +149,53 @@ def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
             yield row.kind, (row.form,)
 
 
-def _atoms(forms: Forms) -> frozenset[int]:
+def _variables_in(forms: Forms) -> frozenset[int]:
+    """Return the plain variables in forms."""
     return atoms_in(forms)
 
 
-def _solutions(
+def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """All forms for ``unknown`` under which what has to be looked at is one of those opposite."""
+    """Yield all extensions of ``found`` to the ``unknown`` variables for which the forms of pairs match.
+
+    ``pairs`` has the forms of the body, each with the possible matches in the node.
+    """
     waiting = unknown - found.keys()
     if not waiting:
         yield dict(found)
         return
     for n, (own, others) in enumerate(pairs):
-        if not _atoms(own).isdisjoint(waiting):
+        if not _variables_in(own).isdisjoint(waiting):
             for other in others:
-                more = _solved(own, other, unknown, found)
+                more = _solve_forms(own, other, unknown, found)
                 if more is not None and len(more) > len(found):
-                    yield from _solutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
+                    yield from _substitutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
 
 
-def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment) -> dict[Variable, Affine] | None:
-    """``found`` with the forms of further unknowns that ``own == other`` decides, one form after the other."""
-    if len(own) != len(other):
+def _solve_forms(
+    forms: Forms, targets: Forms, unknown: frozenset[int], found: Assignment
+) -> dict[Variable, Affine] | None:
+    """Extend ``found`` by the unknowns that ``forms == targets`` determines, one form after the other; None on a
+    contradiction.
+    """
+    if len(forms) != len(targets):
         return None
     known = dict(found)
-    waiting = list(zip(own, other, strict=True))
+    waiting = list(zip(forms, targets, strict=True))
     while True:
         rest = []
         for form, value in waiting:
             left = form.substitute({v: known[v] for v in form.atoms() if v in known})
-            open_ = [v for v in left.atoms() if v in unknown and v not in known]
-            if not open_:
+            unsolved = [v for v in left.atoms() if v in unknown and v not in known]
+            if not unsolved:
                 if left != value and not (left.compounds() or value.compounds()):
                     return None
-            elif len(open_) == 1 and (c := _solvable(left, open_[0])):
-                v = open_[0]
+            elif len(unsolved) == 1 and (c := _coefficient_to_solve_for(left, unsolved[0])):
+                v = unsolved[0]
                 if v in left.hidden():
-                    left, value = _plain(left), _plain(value)
-                exact = _divided(value - left + Affine({v: c}), c)
+                    left, value = _without_compounds(left), _without_compounds(value)
+                exact = _divide_exactly(value - left + Affine({v: c}), c)
                 if exact is None:
                     return None
                 known[v] = exact
@@ -185,18 +206,18 @@ def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Assignment
         waiting = rest
 
 
-def _solvable(form: Affine, variable: int) -> int:
-    """The coefficient of a variable if an equation with the form may be solved for it, up to multiples of divisors."""
+def _coefficient_to_solve_for(form: Affine, variable: int) -> int:
+    """Return the coefficient of a variable if an equation can be solved for it, up to multiples of divisors; else 0."""
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c
 
 
-def _plain(form: Affine) -> Affine:
-    """A form without its compounds, among them the multiples of divisors."""
+def _without_compounds(form: Affine) -> Affine:
+    """Return a form without its compounds, and so without unknown multiples of divisors."""
     return Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
 
 
-def _divided(form: Affine, divisor: int) -> Affine | None:
-    """A form over an integer, where that leaves no remainder."""
+def _divide_exactly(form: Affine, divisor: int) -> Affine | None:
+    """Return ``form / divisor``; None if that is not an integer form."""
     whole = all(c % divisor == 0 for _, c in form.terms) and form.constant % divisor == 0
     return Affine({v: c // divisor for v, c in form.terms}, form.constant // divisor) if whole else None

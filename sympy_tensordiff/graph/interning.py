@@ -1,4 +1,4 @@
-"""Nodes and the table in which equal ones are the same."""
+"""Nodes, and the hash-consing table in which equal nodes are the same object."""
 
 from __future__ import annotations
 
@@ -25,31 +25,30 @@ Number = int | Fraction | float
 Shape = tuple[Affine, ...]
 
 REDUCTIONS = {"prod": "IndexedProduct", "max": "IndexedMax", "min": "IndexedMin"}
-"""Binders that are not linear in their bodies, with the names of what a user writes for them."""
+"""Binders that are not linear in their bodies, with the names of the classes that users write."""
 RANGED = frozenset({"sum", *REDUCTIONS})
 """Binders over the points of rows."""
 BINDERS = RANGED | {"comprehension"}
 _SCOPES = BINDERS | {"guard"}
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
-"""Kinds of nodes that take whole tensors, whatever their own rank."""
+"""Kinds of nodes with whole tensors as arguments, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
 _TRUTHS = frozenset({"compare", "and", "or", "not"})
-"""Conditions on values: they hold or not, also where what they compare is no number."""
+"""Conditions on values, which are true or false even if a compared value is undefined."""
 EXTREMA = frozenset({sympy.Max, sympy.Min})
-"""Functions whose arguments stand in any order."""
+"""Functions that are symmetric in their arguments."""
 NOTHING: frozenset[int] = frozenset()
-"""The variables that stand free in a closed node."""
+"""The free variables of a closed node."""
 
 
 class Node:
-    """One node; made by `Graph` only.
+    """One node of a graph, compared by identity; made by `Graph` only.
 
-    ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are the variables that stand
-    free in it; ``depth`` is greater than that of every argument; ``plain`` says that no guard, no
-    binder and no index that may be decided by what is known around it (a maximum, a quotient) is below;
-    ``total`` that the value is a number wherever its reads are (no division, no logarithm, no
-    overflow of an exponential, but in conditions); ``view`` that it only moves entries (`graph.contractions`);
-    ``whole`` that it is made of whole tensors, or something below is.
+    ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are its free variables; ``depth`` is greater
+    than that of every argument; ``plain`` says that it contains no guard, no binder and no index with a maximum or
+    quotient, which known constraints may decide; ``total`` that the value is a finite number wherever its reads are (no
+    division, no logarithm, no overflow of an exponential, except in conditions); ``view`` that it only moves entries
+    (`graph.contractions`); ``whole`` that it or a node below is an operation on whole tensors.
     """
 
     __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "shape", "total", "view", "whole")
@@ -72,10 +71,10 @@ class Node:
 
 
 class Table:
-    """Interned nodes, the names of variables, and the leaves.
+    """The table of interned nodes, the names of variables, and the constructors of leaves.
 
-    ``kinds`` are the kinds of nodes that there are, and "whole" where one is made of whole tensors, "entry" where one
-    is read of what is no variable, "number" where there is a number besides 0 and 1.
+    ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
+    tensor that is not a variable is read, "number" if there is a number besides 0 and 1.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class Table:
     # -------------------------------------------------------------- variables
 
     def fresh(self, name: str) -> int:
-        """A new variable; ``name`` is what a reader would like to see."""
+        """Return a new variable; ``name`` is the preferred name for printing."""
         self.names.append(name)
         return len(self.names) - 1
 
@@ -103,8 +102,11 @@ class Table:
     def _node(
         self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: Sequence[Affine | Row] = (), shape: Shape = ()
     ) -> Node:
-        """The node that is equal to what is described, or a new one; ``own`` are its forms whose variables are free."""
-        # Nodes hash and compare by identity; what is the same in any order is sorted.
+        """Return the interned node with these fields, made if there is none; ``own`` are its index forms or rows.
+
+        ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
+        """
+        # Nodes hash and compare by identity; arguments whose order does not matter are sorted.
         in_any_order = key is args or (op == "call" and data in EXTREMA)
         full = (op, data, tuple(sorted(args, key=_id_of))) if in_any_order else (op, key, args)
         found = self._table.get(full)
@@ -113,7 +115,9 @@ class Table:
         node = self._table[full] = Node()
         node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
         free, depth, height = atoms_in(own) if own else NOTHING, 0, 0
-        plain = op not in _SCOPES and (op not in ("read", "index") or linear(own) or not _is_decidable(own))
+        plain = op not in _SCOPES and (
+            op not in ("read", "index") or linear(own) or not _has_quotient_or_positive_part(own)
+        )
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:
@@ -130,7 +134,7 @@ class Table:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Note of which kinds there are nodes, for the passes that look for some."""
+        """Add the kinds of a new node to ``kinds``, so that passes can skip graphs without them."""
         self.kinds.add(node.op)
         if node.whole:
             self.kinds.add("whole")
@@ -140,34 +144,40 @@ class Table:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """A node with no index forms of its own; element-wise where an argument is a tensor."""
+        """Return a node without index forms of its own; element-wise if an argument is a tensor."""
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)
 
     # -------------------------------------------------------------- leaves
 
     def const(self, value: Number) -> Node:
+        """Return the node of a number."""
         if isinstance(value, Fraction) and value.denominator == 1:
             value = value.numerator
         # 0.5 and Fraction(1, 2) are equal keys but print differently.
         return self._node("const", value, (), (type(value).__name__, value))
 
     def scalar(self, symbol: Any) -> Node:
+        """Return the node of a real symbol or constant."""
         return self._plain("scalar", symbol, ())
 
     def index(self, form: Affine) -> Node:
+        """Return the node of an index form used as a number; a constant form is a number."""
         if form.is_constant:
             return self.const(form.constant)
         return self._node("index", form, (), form, (form,))
 
     def tensor(self, name: str, shape: tuple[Affine, ...], *, is_integer: bool = False) -> Node:
+        """Return the node of a tensor variable."""
         node = self._node("tensor", (name, shape), (), (name, shape, is_integer), (), shape)
         if is_integer:
             self.integers[name] = node
         return node
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """The entry of a tensor at an index; a scalar has itself as its only one, and data are an index."""
+        """Return the entry of a tensor at an index; an entry of an integer tensor is an index, a scalar its own
+        entry.
+        """
         if not index and tensor.op != "tensor":
             return tensor
         if tensor.op == "tensor" and self.integers.get(tensor.data[0]) is tensor:
@@ -179,7 +189,7 @@ class Table:
         return self._node("read", index, (tensor,), index, index)
 
     def inside_data(self, forms: Iterable[Affine]) -> tuple[Row, ...]:
-        """The rows that say that the data in forms are read inside of their tensors."""
+        """Return the constraints that all tensor entries in ``forms`` are read inside their tensors."""
         if not self.integers:
             return ()
         parts = [shape_rows(entry.index, self.integers[entry.tensor].shape) for entry in data_entries(forms)]
@@ -187,28 +197,32 @@ class Table:
 
 
 def takes_tensors(node: Node) -> bool:
-    """Whether a node itself is an operation on whole tensors."""
+    """Return whether the node itself is an operation on whole tensors."""
     return _takes_tensors(node.op, node.shape)
 
 
 def _takes_tensors(op: str, shape: Shape) -> bool:
+    """Return whether a node with this `op` and shape is an operation on whole tensors."""
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
-def _is_decidable(forms: Sequence[Any]) -> bool:
+def _has_quotient_or_positive_part(forms: Sequence[Any]) -> bool:
+    """Return whether any form contains a floor quotient or a positive part, which known constraints may decide."""
     return any(quotients_in(form) or parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
+    """Return a sort key of forms."""
     return form.terms, form.constant
 
 
 def _id_of(node: Node) -> int:
+    """Return the id of a node, a sort key."""
     return node.id
 
 
 def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
-    """Whether a node of this kind is a number wherever its arguments are."""
+    """Return whether a node of this kind is a finite number wherever its arguments are."""
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
@@ -220,9 +234,9 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
-    """The nodes below and including ``roots``, arguments first; only those with ``keys`` free, if given.
+    """Return the nodes below and including ``roots``, arguments first; only those with one of ``keys`` free, if given.
 
-    Nodes that are ``known`` are left out, and so is what is below them alone.
+    Nodes that are ``known`` are left out, and nodes that only they use.
     """
     seen = {root for root in roots if root not in known}
     stack = list(seen)
@@ -235,7 +249,7 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container
 
 
 def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """The nodes that ``below`` reaches from a root, the root included, each once, the nearest first."""
+    """Yield the nodes that ``below`` reaches from a root, the root included, each once and the nearest first."""
     found = {root}
     waiting = [root]
     for node in waiting:
@@ -246,12 +260,14 @@ def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterat
 
 
 def outside_of_binders(node: Node) -> Sequence[Node]:
-    """The arguments of a node that is no binder."""
+    """Return the arguments of a node, none for a binder: for `breadth_first`."""
     return () if node.op in BINDERS else node.args
 
 
 def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
-    """The answers of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in args)``."""
+    """Return the results of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in
+    args)``.
+    """
     results = []
     for call in calls:
         results.append((yield call))
@@ -260,10 +276,10 @@ def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """A context, or a decorator, in which the collector of reference cycles does not run.
+    """Disable the garbage collector of reference cycles in a context, or in a decorated function.
 
-    Nodes are many, live long and are in no cycles: the collector would visit all of them again and again,
-    for a third of the time of a large sweep. It is as before afterwards, whatever happens.
+    Nodes are many, live long and are in no cycles: the collector would visit all of them again and again, for a third
+    of the time of a large sweep. Its former state is restored in any case.
     """
     enabled = gc.isenabled()
     gc.disable()

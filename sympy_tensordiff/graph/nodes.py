@@ -5,27 +5,27 @@ node's arguments have smaller ids and ascending ids are a topological order. Ind
 `Affine` forms over integer *variables*: the ids ``0, 1, …`` that `Graph.fresh` hands out, and the
 negative ids of bound variables.
 
-Bound variables are closed to *heights*: a binder over a body in which ``h`` variables are bound at
-most calls its own ``-(h+1), -(h+2), …``. Alpha-equivalent nodes are therefore the same node, and a
-substitution of free variables can never capture. A binder that is made inside of a closed body steps
-aside where those numbers are taken around it, and comes back when that is opened. To look inside a
-binder, `Graph.open` it: its variables become fresh ones; `Graph.sum`, `Graph.reduce` and
+Bound variables are numbered by *height* (de Bruijn levels): a binder over a body in which at most ``h``
+variables are nested calls its own ``-(h+1), -(h+2), …``. Alpha-equivalent nodes are therefore the same node, and a
+substitution of free variables can never capture. A binder that is made inside a closed body uses higher
+numbers where those are taken by enclosing binders, and gets its own ones back when these are opened. To look
+inside a binder, `Graph.open` it: its variables become fresh ones; `Graph.sum`, `Graph.reduce` and
 `Graph.comprehension` close them again.
 
 A `sum` over no point is 0, a `prod` 1, a `max` and a `min` are infinite. Only the sum is linear in
 its body: neither a factor nor a guard moves across the others.
 
-Whole tensors have a ``shape``; they are closed, no bound variable stands free in them. Element-wise
+Whole tensors have a ``shape``; they are closed, no bound variable is free in them. Element-wise
 nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
 of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
 forms of other reads. ``Graph.symmetric`` says which matrices are known to be symmetric or not, an entry of a
 symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables that are
-positive definite. ``Graph.integers`` holds the nodes of these tensors by their names, ``Graph.below``
-what those of declared ranges are less than.
-``Graph.granted`` holds what is taken for granted of sizes and free indices: what their symbols are declared
-to be, and that what divides is positive. Kernels refuse calls with others.
+positive definite. ``Graph.integers`` has the nodes of integer tensors by name, ``Graph.below`` the upper limits
+of those with declared ranges.
+``Graph.granted`` has the assumptions about sizes and free indices: the declarations of their symbols, and that
+divisors are positive. Kernels refuse calls that violate them.
 
 Kinds of nodes (`op`), their `data` and `args`:
 
@@ -66,18 +66,21 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.rows import Rows, atoms_in, ranges, renaming, substitute_all
 
 Substitution = Mapping[Variable, Affine]
-"""What stands in place of a variable (an int) or of a whole `Compound`."""
+"""The form that replaces each variable (an int) or whole `Compound`."""
 
 
 class Graph(Elementwise):
-    """A table of interned nodes and of the names of variables. One graph serves one call."""
+    """A table of interned nodes and of the names of variables, with all constructors of nodes. One graph serves one
+    call.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._patterns = {}
         self._kinds = {}
         self.hints: dict[int, tuple[str, ...]] = {}
-        self.labels: dict[Node, str] = {}  # names that users have given to parts
+        self.letters: dict[Node, str] = {}  # the letters of axes in the einsums of users
+        self.labels: dict[Node, str] = {}  # names that users have given to subexpressions
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
@@ -85,52 +88,58 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- binders
 
     def sum(self, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
-        """The sum of ``body`` over all integer points of ``rows``, as it stands.
+        """Return the sum of ``body`` over all integer points of ``rows``, without simplification.
 
-        Every variable is bounded by the rows. `simplify.deltas.summation` is the constructor that
-        also eliminates equations; this one only closes the binder.
+        Every variable is bounded by the rows. `simplify.deltas.summation` is the constructor that also eliminates
+        equations; this one only closes the binder.
         """
         return self.reduce("sum", variables, rows, body)
 
     def reduce(self, op: str, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
-        """The sum, product, greatest or least value of ``body`` over all integer points of ``rows``, as it stands.
+        """Return the sum, product, maximum or minimum (``op``, one of `RANGED`) of ``body`` over all integer points of
+        ``rows``.
 
-        Every variable is bounded by the rows; ``op`` is one of `RANGED`.
+        Every variable is bounded by the rows; nothing is simplified, except that a constant neutral body is returned
+        itself.
         """
         if body is self._neutral(op):
             return body
         rows = tuple(rows)
-        around = body.free | atoms_in(rows)
-        base, closing, closed = self._close(variables, body, around)
+        outer = body.free | atoms_in(rows)
+        base, closing, closed = self._close(variables, body, outer)
         names = tuple(self.names[v] for v in variables)
-        node = self._binder(op, tuple(sorted(substitute_all(rows, closing))), closed, names, base)
+        node = self._closed_binder(op, tuple(sorted(substitute_all(rows, closing))), closed, names, base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
     def comprehension(self, variables: Sequence[int], extents: Sequence[Affine], body: Node) -> Node:
-        """The tensor of shape ``extents`` with the entry ``body`` at ``variables``."""
+        """Return the tensor of shape ``extents`` with the entry ``body`` at ``variables``."""
         base, _, closed = self._close(variables, body, body.free)
-        node = self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables), base)
+        node = self._closed_binder(
+            "comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables), base
+        )
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """The body whose reduction over any points is the body itself, and that over no point, too."""
+        """Return the body that equals its own reduction over any set of points, the empty one included; None if there
+        is none.
+        """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
-    def _close(self, variables: Sequence[int], body: Node, around: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """The height to close a binder at, its variables there, and the closed body.
+    def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
+        """Return the height at which a binder is closed, the mapping of its variables there, and the closed body.
 
-        In a body that is itself closed, the numbers of the variables bound ``around`` it are taken.
+        In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
         base = body.height
-        if any(base < -v <= base + len(variables) for v in around):
-            base = max(-v for v in around)
+        if any(base < -v <= base + len(variables) for v in outer):
+            base = max(-v for v in outer)
         closing = renaming(variables, [-(base + 1 + n) for n in range(len(variables))])
         return base, closing, self.substitute(body, closing)
 
-    def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """A binder over a closed body; ``data`` are the closed rows or the extents."""
+    def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
+        """Return a binder over a closed body; ``data`` are the closed rows or the extents, ``base`` its height."""
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
         node = self._node(op, data, (body,), key, data, data if op == "comprehension" else ())
@@ -138,43 +147,44 @@ class Graph(Elementwise):
             node.free = node.free - frozenset(-(base + 1 + n) for n in range(count))
             node.height = base + count
             self.hints[node.id] = names
-        elif (old := self.hints[node.id]) != names and all(
-            o == new or o.startswith(f"{new}_") for o, new in zip(old, names, strict=True)
+        elif (known_names := self.hints[node.id]) != names and all(
+            o == new or o.startswith(f"{new}_") for o, new in zip(known_names, names, strict=True)
         ):
-            # Written below another j, an index is j_1; read again, it is the j of its equals elsewhere.
+            # An index inside another j is printed as j_1; read again, it gets the name j of equal nodes elsewhere.
             self.hints[node.id] = names
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:
-        """The numbers of the variables that a closed binder binds."""
+        """Return the (negative) numbers of the variables that a binder binds, which follow from its height."""
         count = len(self.hints[node.id])
         base = node.height - count
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
-        """Fresh variables, rows over them and the body of a binder.
+        """Return fresh variables, rows over them and the body of a binder.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
-        opening = self._opening(node)
+        opening = self._fresh_variables(node)
         variables = tuple(form.terms[0][0] for form in opening.values())
         closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
         rows = substitute_all(closed, opening)
         return variables, rows, self.substitute(node.args[0], opening)
 
     def entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """The body of a comprehension at an index."""
+        """Return the body of a comprehension with its variables replaced by the forms ``index``."""
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
-    def inside(self, node: Node, around: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
-        """As `open`, with the variables and the very body that the node was made of, where that is possible.
+    def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+        """Return the same as `open`, but with the variables and the body that the node was made of, if none of these is
+        ``taken``.
 
         Another node may have been made of the same variables. So this is for a look inside, or for
         a change of the body that is closed again before anything of another node comes near, and
         only where none of the variables is ``around`` already.
         """
         made = self._made_of.get(node)
-        if made is None or any(v in around for v in made[0]):
+        if made is None or any(v in taken for v in made[0]):
             return self.open(node)
         variables, body = made
         if node not in self._rows_of:
@@ -187,9 +197,8 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- substitution
 
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
-        """``node`` with new arguments, and its own index forms substituted by ``mapping``.
-
-        Not for binders, which hold bound variables: open them.
+        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; not for
+        binders.
         """
         mapping = mapping or {}
         match node.op:
@@ -217,7 +226,7 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
     def with_args(self, node: Node, args: Sequence[Node]) -> Node:
-        """``node`` over other arguments, in which the variables that it binds stand as before."""
+        """Return ``node`` with other arguments, in which the variables that it binds keep their numbers."""
         if tuple(args) == node.args:
             return node
         if node.op in BINDERS:
@@ -225,12 +234,14 @@ class Graph(Elementwise):
         return self.rebuild(node, args)
 
     def substitute(self, node: Node, mapping: Substitution) -> Node:
-        """All free occurrences of the variables of ``mapping`` replaced at once, without capture."""
+        """Return ``node`` with all free occurrences of the variables of ``mapping`` replaced at once; bound variables
+        never capture.
+        """
         keys = frozenset().union(*(k.atoms() if isinstance(k, Compound) else (k,) for k in mapping))
         if not keys & node.free:
             return node
         done: dict[Node, Node] = {}
-        rebuild = self._rename if _is_renaming(mapping, node) else self.rebuild
+        rebuild = self._rebuild_renamed if _is_renaming(mapping, node) else self.rebuild
         for part in reachable(node, keys=keys):
             args = tuple([done.get(a, a) for a in part.args])
             if part.op in BINDERS:
@@ -239,8 +250,10 @@ class Graph(Elementwise):
                 done[part] = rebuild(part, args, mapping)
         return done[node]
 
-    def _rename(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """As `rebuild`, where different forms stay different ones: nothing can become simpler."""
+    def _rebuild_renamed(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
+        """Return the same as `rebuild`, for a mapping that keeps different forms different: no simplification
+        is tried.
+        """
         match node.op:
             case "add" | "mul":
                 return self._node(node.op, None, args, args, (), node.shape)
@@ -250,56 +263,66 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
+        """Return a binder with variables replaced, given its body after the replacement."""
         old = node.args[0]
         own = self.bound(node)
-        # The variables bound by this node have other heights now, or the names of those that are opened around it.
+        # The height of the body has changed, or the numbers of the bound variables are used in the mapping.
         if body.height != node.height - len(own) or any(v in mapping for v in own):
-            opening = self._opening(node)
-            return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
+            opening = self._fresh_variables(node)
+            return self._close_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
         if body is self._neutral(node.op):
             return body
         data = substitute_all(node.data, mapping)
-        return self._binder(
+        return self._closed_binder(
             node.op, tuple(sorted(data)) if node.op in RANGED else data, body, self.hints[node.id], body.height
         )
 
     def rebind(self, node: Node, body: Node, mapping: Substitution | None = None) -> Node:
-        """A binder over another body, in which its bound variables stand as before; its own forms by ``mapping``."""
+        """Return a binder over another body, in which its bound variables keep their numbers; its own forms by
+        ``mapping``.
+        """
         names = self.hints[node.id]
         if not mapping and body.height == node.height - len(names) and body is not self._neutral(node.op):
-            return self._binder(node.op, node.data, body, names, body.height)
-        opening = self._opening(node)
-        return self._closed_again(node, opening, self.substitute(body, opening), mapping or {})
+            return self._closed_binder(node.op, node.data, body, names, body.height)
+        opening = self._fresh_variables(node)
+        return self._close_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """A binder over another body, in which its bound variables are ``variables``."""
-        return self._closed_again(node, renaming(self.bound(node), variables), body, {})
+        """Return a binder over another body, in which its bound variables are called ``variables``."""
+        return self._close_again(node, renaming(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """``node`` with the index forms of its reads, and indices used as numbers, changed to equal ones."""
+        """Return ``node`` with the index forms of its reads, and indices used as numbers, replaced by equal forms,
+        ``change(form)``.
+        """
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """As `map_forms`, for a node and not for what is below it."""
+        """Return the same as `map_forms`, for the forms of the node itself only."""
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
         return self.index(change(node.data)) if node.op == "index" else node
 
-    def _opening(self, node: Node) -> dict[Variable, Affine]:
-        """Fresh variables for the bound ones of a node, in their order."""
+    def _fresh_variables(self, node: Node) -> dict[Variable, Affine]:
+        """Return the mapping of the bound variables of a node to fresh ones, in their order."""
         names = self.hints[node.id]
         return renaming(self.bound(node), [self.fresh(name) for name in names])
 
-    def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
-        variables = [form.terms[0][0] for form in opening.values()]
-        data = substitute_all(node.data, {**mapping, **opening})
+    def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
+        """Return a binder over ``body``, in which its bound variables are the ``fresh`` ones; its own forms by
+        ``mapping``.
+        """
+        variables = [form.terms[0][0] for form in fresh.values()]
+        data = substitute_all(node.data, {**mapping, **fresh})
         if node.op in RANGED:
             return self.reduce(node.op, variables, data, body)
         return self.comprehension(variables, data, body)
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Whether different variables become different ones, or themselves, plus a constant: forms that differ still do."""
+    """Return whether a mapping sends different variables to different ones, up to constants, so that different forms
+    stay different.
+    """
     targets = set()
     for form in mapping.values():
         if len(form.terms) != 1 or form.terms[0][1] != 1:
@@ -309,7 +332,9 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """``node`` with whole nodes, in which nothing is bound around them, replaced."""
+    """Return ``node`` with the nodes in ``values`` replaced; these must have no variables that are bound by enclosing
+    binders.
+    """
     done = dict(values)
     for part in reachable(node, known=done):
         done[part] = graph.with_args(part, [done[arg] for arg in part.args])
@@ -317,7 +342,7 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
 
 
 def rewritten(graph: Graph, roots: Sequence[Node], change: Callable[[Node], Node]) -> list[Node]:
-    """``roots`` with what ``change`` makes of each node over its new arguments."""
+    """Return ``roots`` rebuilt from the leaves, with each node replaced by ``change(node)`` after its arguments."""
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         done[part] = change(graph.with_args(part, [done[arg] for arg in part.args]))

@@ -1,4 +1,4 @@
-"""Einsum nodes of many operands as products of two, in an order of little work.
+"""Splitting einsum nodes of many operands into products of two, in an order of little work.
 
 A product that is used once is part of the einsum that uses it, so that the order can go across the
 nodes as written: a chain of Jacobian matrices with a vector at one end becomes one product of a
@@ -30,7 +30,7 @@ from sympy_tensordiff.graph.contraction_order import (
     is_outer,
     operation_count,
     path_from,
-    products,
+    products_of_path,
 )
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import entry
@@ -38,33 +38,35 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
-_FEW = 5
-"""Of more operands than these, not all pairs are looked at.
+_MAX_SHARED_OPERANDS = 5
+"""The most operands for which all first pairs are tried, to share a product with other einsums.
 
 Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 """
 
 
 Evaluation: TypeAlias = tuple[int, Node]
-"""About how much work an einsum takes, and the einsum as products of two operands."""
+"""The estimated work of an einsum, and its node as products of two operands."""
 
-_EVEN = 0.9
-"""Orders whose works are as close as this are even: then a product of a sum is taken term by term.
+_TERMWISE_FACTOR = 0.9
+"""A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
 
 The matrix of the sum may be much larger than the result, where a size is not what it is taken for.
 """
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with all einsum nodes as products of two operands at most, but for those that sum nothing.
+    """Return ``roots`` with all einsum nodes split into products of at most two operands; those that sum nothing stay.
 
-    The nodes ``known`` stay as they are.
+    The nodes ``known`` are not changed.
     """
     work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]
 
 
 class _Pairing:
+    """The state of splitting all einsum nodes of a graph; ``done`` has the results."""
+
     def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node]) -> None:
         self.graph = graph
         self.known = known
@@ -74,43 +76,63 @@ class _Pairing:
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
         self.first: dict[Node, set[Node]] = {}
-        """The products of two operands with which an order of least work can begin, and the einsum nodes of these."""
+        """The products with which an order of least work can begin, with the einsum nodes they serve."""
         self.written: dict[Node, Node] = {}
-        """The sums of tensors as they were before their terms were products of two."""
+        """The sums of tensors before their terms were split into products of two."""
         self.work: dict[Node, int] = {}
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
         self.current = graph.zero
-        self.pair_up(parts)
-        if any(len(nodes) > 1 for nodes in self.first.values()):
-            self.pair_up(parts)
+        self.shared: dict[Node, Node] = {}
+        """Sums that are multiplied term by term in all their uses, by their results."""
+        self.built: set[Node] = set()
+        """Sums with several uses that are computed as matrices nevertheless."""
+        self.split_all(parts)
+        is_new = any(len(nodes) > 1 for nodes in self.first.values())
+        while is_new or self.find_computed_sums(roots):
+            is_new = False
+            self.split_all(parts)
 
-    def pair_up(self, parts: Sequence[Node]) -> None:
-        """Find the products of all nodes, in the order of their arguments."""
+    def find_computed_sums(self, roots: Sequence[Node]) -> bool:
+        """Record the sums multiplied term by term whose matrix is computed nevertheless; return whether there
+        are any.
+        """
+        results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
+        built = {written for result, written in self.shared.items() if result in results}
+        self.built |= built
+        return bool(built)
+
+    def split_all(self, parts: Sequence[Node]) -> None:
+        """Split all nodes, in the order of their arguments."""
         self.done = {node: node for node in self.known}
         self.single.clear()
         self.written.clear()
         self.terms.clear()
+        self.shared.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
             self.current = part
             self.done[part] = (
-                self.core(part) if is_core(part) else self.graph.with_args(part, [self.done[arg] for arg in part.args])
+                self.split_core(part)
+                if is_core(part)
+                else self.graph.with_args(part, [self.done[arg] for arg in part.args])
             )
             if self.products.uses[part] == 1:
                 self.single.add(self.done[part])
             if part.op == "add":
                 self.written[self.done[part]] = part
 
-    def core(self, node: Node) -> Node:
-        """An einsum with all that is absorbed by it."""
+    def split_core(self, node: Node) -> Node:
+        """Return an einsum with the products that it absorbs, split into products of two."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        self.work[node], result = trampoline(self.ordered(operands, output, extents))
+        self.work[node], result = trampoline(self.split_in_order(operands, output, extents))
         return result
 
-    def product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Recursion[Evaluation]:
-        """About the work of a product of two operands, or of a sum over axes of one, and itself.
+    def split_product(
+        self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return the estimated work and the node of a product of two operands, or of a sum over axes of one.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -119,35 +141,79 @@ class _Pairing:
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
         if any(_core_of(operand).op == "inv" for operand, _ in operands):
             return work, self.graph.ein(1, operands, output, extents)
-        for place, (operand, labels) in enumerate(operands):
-            written = self.written.get(operand, operand)
-            if written.op == "add" and written.shape and any(map(_is_sparse, written.args)):
-                single = operand in self.single
-                cores = [core for core in map(_core_of, written.args) if is_core(core) and single]
-                opened = frozenset(core for core in cores if self.products.uses[core] == 1)
-                saved = len(written.args) * self.products.volume(labels, extents) if single else 0
-                saved += sum(self.work.get(core, 0) for core in opened)
-                apart = yield from in_turn(
-                    self.term(operands, place, term, output, extents, opened) for term in written.args
-                )
-                total = sum(cost for cost, _ in apart)
-                if (_EVEN if opened else 2) * total <= work + saved:
-                    return total, self.graph.add([part for _, part in apart])
+        for position, (operand, _) in enumerate(operands):
+            if self.written.get(operand, operand).op == "add" and operand.shape:
+                found = yield from self.split_by_terms(operands, position, output, extents, work)
+                if found is not None:
+                    return found
         return work, self.graph.ein(1, operands, output, extents)
 
-    def term(
+    def split_by_terms(
+        self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
+    ) -> Recursion[Evaluation | None]:
+        """Return the work and the node of a product multiplied out by the terms of the sum at ``position``; None if
+        that is more work.
+
+        The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
+        several uses is saved only if all of them are multiplied term by term: each counts its share.
+        """
+        operand, labels = operands[position]
+        original = self.written.get(operand, operand)
+        uses = 1 if operand in self.single else self.products.uses[original]
+        is_saved = uses > 0 and (uses == 1 or original not in self.built)
+        is_sparse = any(map(_is_sparse, original.args))
+        best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
+        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse:
+                saved_work = len(original.args) * self.products.volume(labels, extents) if is_saved else 0
+                saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
+                terms = yield from in_turn(
+                    self.split_term(operands, position, term, output, extents, opened) for term in original.args
+                )
+                total = sum(cost for cost, _ in terms)
+                if best is None or total - saved_work < best[0] - best[1]:
+                    best = total, saved_work, terms, opened
+        if best is None:
+            return None
+        total, saved_work, terms, opened = best
+        if (2 if not opened else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
+            return None
+        if uses > 1 and is_saved:
+            self.shared[operand] = original
+        return total, self.graph.add([part for _, part in terms])
+
+    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
+        """Return the candidates for products to multiply out with a sum: terms only it uses; and also products only
+        these use.
+        """
+        private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
+        found: set[Node] = set()
+        stack = [_core_of(term) for term in total.args]
+        uses = Counter(stack)
+        while stack:
+            node = stack.pop()
+            if is_core(node) and node not in found and uses[node] == self.products.uses[node]:
+                found.add(node)
+                stack += node.args
+                uses.update(node.args)
+        found = {node for node in found if node not in self.products.absorbed}
+        return [frozenset(private)] if found <= private else [frozenset(private), frozenset(found | private)]
+
+    def split_term(
         self,
         operands: list[Labelled],
-        place: int,
+        position: int,
         term: Node,
         output: tuple[int, ...],
         extents: Extents,
         opened: frozenset[Node],
     ) -> Recursion[Evaluation]:
-        """About the work of an einsum, and itself, with one term for a sum; the products ``opened`` are part of it."""
+        """Return the work and the node of an einsum in which ``term`` replaces a sum; the products ``opened`` are
+        absorbed.
+        """
         graph = self.graph
-        old, labels = operands[place]
-        changed = [*operands[:place], (graph.broadcast(term, old.shape), labels), *operands[place + 1 :]]
+        total, labels = operands[position]
+        changed = [*operands[:position], (graph.broadcast(term, total.shape), labels), *operands[position + 1 :]]
         whole = graph.ein(1, changed, output, extents)
         key = whole, opened
         if key not in self.terms:
@@ -156,7 +222,7 @@ class _Pairing:
             if is_core(core):
                 inner = tuple(range(len(core.shape)))
                 gathered, lengths = self.products.gathered(core, inner, self.done, opened=opened)
-                work, found = yield self.ordered(gathered, inner, lengths)
+                work, found = yield self.split_in_order(gathered, inner, lengths)
                 work += self.products.volume(output, extents) if core is not node else 0
                 new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
                 self.terms[key] = work, new
@@ -164,17 +230,19 @@ class _Pairing:
                 self.terms[key] = self.products.volume(output, extents), whole
         return self.terms[key]
 
-    def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Recursion[Evaluation]:
-        """About the work of an einsum, and itself in products of two operands."""
+    def split_in_order(
+        self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return the work and the node of an einsum, split into products of two operands."""
         found = cofactor_direction(operands, output)
         if found is not None:
-            own, direction = yield self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
+            own, direction = yield self.split_in_order(found.factors, tuple(dict.fromkeys(found.pair)), extents)
             tangent = cofactor_tangent(self.graph, found, direction, extents)
-            work, node = yield self.ordered([*found.others, (tangent, found.rest)], output, extents)
+            work, node = yield self.split_in_order([*found.others, (tangent, found.rest)], output, extents)
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
-        held = Counter(label for _, labels in operands for label in set(labels))
-        held.update(output)
-        operands = yield from in_turn(self.reduced(part, held, extents) for part in operands)
+        uses = Counter(label for _, labels in operands for label in set(labels))
+        uses.update(output)
+        operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
@@ -183,55 +251,59 @@ class _Pairing:
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         work = operation_count(inputs, frozenset(output), sizes, path)
-        if 3 <= len(inputs) <= _FEW:
-            path = self.common(tensors, output, sizes, work) or path
+        if 3 <= len(inputs) <= _MAX_SHARED_OPERANDS:
+            path = self.path_with_shared_product(tensors, output, sizes, work) or path
         work = 0
-        for step, (_, left) in zip(path, products(inputs, frozenset(output), path), strict=True):
+        for step, (_, left) in zip(path, products_of_path(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(left))
-            own, node = yield self.product([tensors[number] for number in step], labels, extents)
+            own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
 
-    def common(
+    def path_with_shared_product(
         self, tensors: list[Labelled], output: tuple[int, ...], sizes: Mapping[int, int], least: int
     ) -> Path | None:
-        """A path of least work that begins with a product of which others can make use, too; None without one."""
-        inputs, kept = [frozenset(labels) for _, labels in tensors], frozenset(output)
+        """Return a path of the ``least`` work that begins with a product other einsums can use, too; None
+        without one.
+        """
+        inputs, output_labels = [frozenset(labels) for _, labels in tensors], frozenset(output)
         best: tuple[int, Path] | None = None
         for pair in combinations(range(len(inputs)), 2):
-            ((_, product),) = products(inputs, kept, [pair])
+            ((_, product),) = products_of_path(inputs, output_labels, [pair])
             if product == inputs[pair[0]] | inputs[pair[1]]:
                 continue
-            path = path_from(pair, inputs, kept, sizes)
-            if operation_count(inputs, kept, sizes, path) > least:
+            path = path_from(pair, inputs, output_labels, sizes)
+            if operation_count(inputs, output_labels, sizes, path) > least:
                 continue
             node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(product)))
             node = node.args[0] if is_view(node) and node.args else node
             others = self.first.setdefault(node, set())
             others.add(self.current)
-            saved = (len(others) - 1) * operation_count(inputs, kept, sizes, [pair])
+            saved = (len(others) - 1) * operation_count(inputs, output_labels, sizes, [pair])
             if saved and (best is None or saved > best[0]):
                 best = saved, path
         return None if best is None else best[1]
 
-    def reduced(self, part: Labelled, held: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """An operand summed over the labels that nothing else has."""
+    def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
+        """Return an operand summed over the labels that nothing else has."""
         labels = part[1]
-        kept = tuple(dict.fromkeys(label for label in labels if held[label] > 1))
-        if len(kept) == len(set(labels)):
+        shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
+        if len(shared) == len(set(labels)):
             return part
-        _, node = yield self.product([part], kept, extents)
-        return node, kept
+        _, node = yield self.split_product([part], shared, extents)
+        return node, shared
 
 
 def _core_of(node: Node) -> Node:
-    """The operand of a view; another node itself."""
+    """Return the operand of a view; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
 
 
 def _is_sparse(node: Node) -> bool:
-    """Whether a term repeats entries, has them on a diagonal only, or is an outer product."""
+    """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with a
+    matrix.
+    """
     if not is_view(node):
         return is_outer(node)
     output = node.data.output
@@ -247,43 +319,49 @@ def _is_sparse(node: Node) -> bool:
 # four axes, which is never built: the sum takes no more than a few products of matrices.
 
 
-class Direction(NamedTuple):
-    """An operand of an einsum, and what it is contracted with along one of its index pairs."""
+class CofactorContraction(NamedTuple):
+    """Cofactors in an einsum and the operands that they are contracted with along one of their index pairs."""
 
     cofactors: Node
     pair: tuple[int, ...]
-    """The labels of the pair, that nothing else has but ``factors``."""
+    """The labels of the index pair, which only ``factors`` have besides."""
     rest: tuple[int, ...]
-    """Those of the other pair."""
+    """The labels of the other pair."""
     factors: list[Labelled]
     """The operands that depend on the pair."""
     others: list[Labelled]
 
 
-def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> Direction | None:
-    """The first cofactors of order 2 that are contracted with a matrix, whatever the einsum does besides."""
-    for place, (node, labels) in enumerate(operands):
+def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
+    """Return the first cofactors of order 2 that are contracted with a matrix; None without any."""
+    for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:
-            others = [*operands[:place], *operands[place + 1 :]]
+            others = [*operands[:position], *operands[position + 1 :]]
             for pair, rest in ((labels[:2], labels[2:]), (labels[2:], labels[:2])):
-                factors, apart, known = _connected(others, pair)
-                if known.isdisjoint(output) and known.isdisjoint(rest):
-                    return Direction(node, pair, rest, factors, apart)
+                factors, others_left, labels_met = _partition_by_connection(others, pair)
+                if labels_met.isdisjoint(output) and labels_met.isdisjoint(rest):
+                    return CofactorContraction(node, pair, rest, factors, others_left)
     return None
 
 
-def _connected(operands: Sequence[Labelled], labels: Sequence[int]) -> tuple[list[Labelled], list[Labelled], set[int]]:
-    """The operands that labels lead to, the others, and all labels on the way."""
-    known, found, rest = set(labels), [], list(operands)
-    while near := [part for part in rest if not known.isdisjoint(part[1])]:
-        found += near
-        rest = [part for part in rest if known.isdisjoint(part[1])]
-        known.update(label for _, own in near for label in own)
-    return found, rest, known
+def _partition_by_connection(
+    operands: Sequence[Labelled], labels: Sequence[int]
+) -> tuple[list[Labelled], list[Labelled], set[int]]:
+    """Split operands into those connected to ``labels`` and the others; the third result are all labels of the
+    former.
+    """
+    labels_met, connected, rest = set(labels), [], list(operands)
+    while neighbours := [part for part in rest if not labels_met.isdisjoint(part[1])]:
+        connected += neighbours
+        rest = [part for part in rest if labels_met.isdisjoint(part[1])]
+        labels_met.update(label for _, own in neighbours for label in own)
+    return connected, rest, labels_met
 
 
-def cofactor_tangent(graph: Graph, found: Direction, factors: Node, extents: Extents) -> Node:
-    """The contraction over the pair, of ``factors`` over the labels of it; under the labels of the rest."""
+def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
+    """Return the contraction of the cofactors with ``factors`` over the index pair, under the labels of the
+    other pair.
+    """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))
     if is_view(matrix) and not _is_transpose(matrix):
@@ -295,4 +373,5 @@ def cofactor_tangent(graph: Graph, found: Direction, factors: Node, extents: Ext
 
 
 def _is_transpose(view: Node) -> bool:
+    """Return whether a view is the transpose of a matrix."""
     return bool(view.args) and len(view.args[0].shape) == 2 == len(set(view.data.inputs[0]) & set(view.data.output))

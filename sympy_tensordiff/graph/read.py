@@ -1,4 +1,4 @@
-"""SymPy expressions into the graph; what the graph has no node for is refused by name."""
+"""Reading SymPy expressions into the graph; expressions without a node are refused by name."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from sympy_tensordiff.symbolic.whole import refuse_whole
 
 
 class Reader(Conditions):
-    """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges.
+    """Reads SymPy expressions into one graph, and records which symbols are which variables.
 
-    With ``names``, a named expression is a leaf; it is what it stands for otherwise.
+    With ``names``, a named expression becomes a tensor variable; otherwise its definition is read.
     """
 
     def __init__(self, graph: Graph, *, names: bool = False) -> None:
@@ -53,13 +53,13 @@ class Reader(Conditions):
         self.ranges: dict[int, Affine] = {}
         self.selections: dict[str, tuple[Node, int]] = {}
         self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
-        self._branches = 0  # how many cases by values stand around
+        self._branches = 0  # the number of enclosing branches of a Piecewise
         self._constants: set[Node] = {graph.zero, graph.one}
         self._used: set[Any] = set()
         self._done: dict[Any, Node] = {}
 
     def read(self, expr: Any) -> Node:
-        """The node of a scalar or tensor expression."""
+        """Return the node of a scalar or tensor expression; raise UnsupportedError if it has none."""
         if not isinstance(expr, Base):
             expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
@@ -74,26 +74,29 @@ class Reader(Conditions):
         return trampoline(self._visit(expr, {}))
 
     def use(self, exprs: Iterable[Any]) -> None:
-        """Note which symbols are integers by their use in expressions that are going to be read here."""
+        """Record the symbols that the expressions, which are about to be read, use as integers."""
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
         for symbol in integers_by_use(new) if new else ():
             if symbol.name in self.scalars:
-                raise self._mixed(symbol)
+                raise self._mixed_use_error(symbol)
             self.integers.add(symbol)
 
-    def _mixed(self, symbol: Any) -> IndexExpressionError:
+    def _mixed_use_error(self, symbol: Any) -> IndexExpressionError:
+        """Return the error for a symbol that is used as a value and as an integer."""
         return IndexExpressionError(
             f"{symbol} is a value in one place and an index or a size in another: declare it by "
             f"td.indices({symbol.name!r}), or use two names"
         )
 
     def is_integer(self, symbol: Any) -> bool:
-        """Whether a symbol is an index or a size here, and no value."""
+        """Return whether a symbol is an index or a size, by declaration or by use."""
         return bool(symbol.is_integer) or symbol in self.integers
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
+        """Return the form of an index expression, an extent or a bound; raise IndexExpressionError if it is not
+        affine.
+        """
         scope = scope or {}
         form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
         compounds = form.compounds()
@@ -106,14 +109,14 @@ class Reader(Conditions):
         return form
 
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """The variable of an index or size symbol."""
+        """Return the variable of an index or size symbol, bound in ``scope`` or free."""
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
-            if not self.is_integer(symbol):  # a form that is tried may hold values
-                raise self._mixed(symbol)
-            for other in self.free:
-                if other.name == symbol.name and not (other.is_integer and symbol.is_integer):
+            if not self.is_integer(symbol):  # a form that is only tried may contain values
+                raise self._mixed_use_error(symbol)
+            for known in self.free:
+                if known.name == symbol.name and not (known.is_integer and symbol.is_integer):
                     raise IndexExpressionError(
                         f"two different symbols are called {symbol}: one is declared an integer, the other one is not; "
                         f"use one object everywhere, such as td.indices({symbol.name!r})"
@@ -124,20 +127,20 @@ class Reader(Conditions):
         return self.free[symbol]
 
     def bind(self, symbol: Any) -> int:
-        """A new variable for a symbol that is about to be bound."""
+        """Return a new variable for a symbol that is about to be bound."""
         variable = self.graph.fresh(str(symbol.name))
         self.symbols[variable] = symbol
         return variable
 
     def tensor(self, symbol: TensorSymbol | NamedTensor) -> Node:
-        """The node of a tensor variable; one name has one shape."""
+        """Return the node of a tensor variable; raise ShapeError if another one has the same name."""
         if symbol in self._leaves:
             return self._leaves[symbol]
         self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
             raise ShapeError(
-                f"two different tensors are called {symbol.name}: {_described(known)}, {_described(symbol)}; "
+                f"two different tensors are called {symbol.name}: {_description(known)}, {_description(symbol)}; "
                 "give them different names"
             )
         name, below, is_integer = symbol.name, symbol.below, symbol.dtype is int
@@ -154,54 +157,61 @@ class Reader(Conditions):
         return node
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Note the ranges of tensors of integers, each that of a read's axis; what has been read before has none."""
+        """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of
+        nodes.
+        """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
         self._done.clear()
 
     def leaves(self) -> list[Node]:
-        """The nodes of all tensor variables met so far."""
+        """Return the nodes of all tensor variables read so far."""
         return [*self._leaves.values()]
 
     # -------------------------------------------------------------- the walk
 
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of an expression under the bound symbols of ``scope``, cached; raise UnsupportedError if it
+        has none.
+        """
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
             return known
         kind: Any = type(expr)
-        method = _method(kind)
+        method = _read_method(kind)
         if method is not None:
             node: Node = yield method(self, expr, scope)
-            self._done[expr] = self._checked(expr, node)
+            self._done[expr] = self._check_constant(expr, node)
             return node
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
 
-    def _checked(self, expr: Any, node: Node) -> Node:
-        """``node`` of ``expr``, refused where it is a constant that is not a real number."""
+    def _check_constant(self, expr: Any, node: Node) -> Node:
+        """Return ``node``; raise UnsupportedError if it is a constant that is not a finite real number."""
         if node.op in ("const", "scalar"):
             if node.op == "const" or not isinstance(node.data, sympy.Symbol):
                 self._constants.add(node)
         elif node.op in ("add", "mul", "pow", "call") and all(arg in self._constants for arg in node.args):
-            if node.op == "call" and not _is_known(node.data):
+            if node.op == "call" and not _is_known_function(node.data):
                 return node
             if node.op in ("pow", "call") and not _is_real_number(expr):
                 raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
             self._constants.add(node)
         return node
 
-    def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        nodes = yield from in_turn(self._scalar(expr, scope) for expr in exprs)
+    def _read_scalars(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+        """Return the nodes of scalar operands."""
+        nodes = yield from in_turn(self._read_scalar(expr, scope) for expr in exprs)
         return nodes
 
-    def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """An operand of a scalar node: never a whole tensor, which SymPy's own IndexedBase is to nobody else."""
+    def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a scalar operand; raise if it is a whole tensor, as SymPy's own `IndexedBase` may be."""
         node: Node = yield self._visit(expr, scope)
         if node.shape:
             refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
         return node
 
-    def _number(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a number, exact if rational; raise UnsupportedError if it is infinite or complex."""
         yield from ()
         if expr.is_Rational:
             return self.graph.const(Fraction(int(expr.p), int(expr.q)))
@@ -218,7 +228,8 @@ class Reader(Conditions):
             + (f": {way_out(())}" if expr is sympy.I else "")
         )
 
-    def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of an index or size used as a number, or of a real scalar; raise if it is complex."""
         yield from ()
         if expr in scope or self.is_integer(expr):
             return self.graph.index(Affine.variable(self.variable(expr, scope)))
@@ -229,13 +240,15 @@ class Reader(Conditions):
         self.scalars.add(expr.name)
         return self.graph.scalar(expr)
 
-    def _tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
+    def _read_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
+        """Return the node of a tensor variable; one of rank 0 is read as a scalar."""
         yield from ()
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
-    def _named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
-        # An index that is bound around a definition is not seen in a name.
+    def _read_named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
+        """Return the node of a named expression: a tensor variable, or its definition."""
+        # A definition with an enclosing bound index is read itself: its name does not show the index.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
             node: Node = yield self._visit(expr.definition, scope)
             self.graph.labels.setdefault(node, expr.name)
@@ -243,21 +256,24 @@ class Reader(Conditions):
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
-    def _entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Node]:
+    def _read_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Node]:
+        """Return the node of a tensor entry."""
         index = [self.affine(i, scope) for i in expr.indices]
         if isinstance(expr.tensor, TensorSymbol):
             return self.graph.read(self.tensor(expr.tensor), index)
         tensor = yield self._visit(expr.tensor, scope)
         return self.graph.read(tensor, index) if index else tensor
 
-    def _comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
+    def _read_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
+        """Return the node of a comprehension."""
         extents = [self.affine(extent, scope) for extent in expr.shape]
         variables = [self.bind(symbol) for symbol in expr.indices]
         self.ranges.update(zip(variables, extents, strict=True))
         body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
         return self.graph.comprehension(variables, extents, body) if extents else body
 
-    def _reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
+    def _read_reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
+        """Return the node of a sum, product, maximum or minimum over ranges."""
         variables, rows = [], []
         for symbol, low, high in reversed(expr.limits):
             # Outermost first: the bounds see the variables around them.
@@ -273,26 +289,30 @@ class Reader(Conditions):
         body = yield self._visit(expr.body, scope)
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 
-    def _add(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        return self.graph.add((yield self._all(expr.args, scope)))
+    def _read_add(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a sum of scalars."""
+        return self.graph.add((yield self._read_scalars(expr.args, scope)))
 
-    def _mul(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        return self.graph.mul((yield self._all(expr.args, scope)))
+    def _read_mul(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a product of scalars."""
+        return self.graph.mul((yield self._read_scalars(expr.args, scope)))
 
-    def _pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a power of scalars."""
         base, exponent = expr.args
         if base is sympy.zoo:
             # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
             base, exponent = sympy.S.Zero, -exponent
-        nodes = yield self._all((base, exponent), scope)
+        nodes = yield self._read_scalars((base, exponent), scope)
         return self.graph.pow(*nodes)
 
-    def _native(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """SymPy's own notation."""
+    def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of an expression in SymPy's own notation, lifted to the classes of this package."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
         return node
 
-    def _delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """Return the node of a `KroneckerDelta`: a guard by an equation, or cases if that is not linear."""
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:
@@ -301,72 +321,79 @@ class Reader(Conditions):
         try:
             row = Row("eq", self.affine(left - right, scope))
         except IndexExpressionError:
-            condition = self._linear(sympy.Eq(left, right), scope)
+            condition = self._linearise(sympy.Eq(left, right), scope)
             if condition == sympy.Eq(left, right):
                 raise
-            cases: Node = yield self._choice([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
+            cases: Node = yield self._read_branches([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
             return cases
         return self.graph.guard([row], self.graph.one)
 
 
-def _is_known(function: Any) -> bool:
+def _is_known_function(function: Any) -> bool:
+    """Return whether a function is one of SymPy's, not an undefined one, a `Partial` or a name."""
     return not isinstance(function, Partial | UndefinedFunction | str)
 
 
 def _is_real_number(expr: Any) -> bool:
+    """Return whether a constant is finite and real, as far as SymPy can decide."""
     if expr.is_real is None:
         expr = expr.evalf(15)
     return expr.is_real is not False and expr.is_finite is not False
 
 
-def _described(tensor: TensorSymbol | NamedTensor) -> str:
+def _description(tensor: TensorSymbol | NamedTensor) -> str:
+    """Return the shape and the kind of a tensor, for messages."""
     return f"one of shape {tensor.shape}{kind_of(tensor)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
-    """The symbolic divisors in a compound. Products of two indices with ranges are refused, quotients by one too."""
+    """Return the symbolic divisors in a compound; raise IndexExpressionError if it is not linear in the ``bound``
+    variables.
+    """
     found: set[Affine] = set()
-    for part in definitions([compound]):
-        ranged = [form for form in part.forms() if not form.atoms().isdisjoint(bound)]
-        if isinstance(part, Product) and len(ranged) > 1:
+    for compound_inside in definitions([compound]):
+        ranged = [form for form in compound_inside.forms() if not form.atoms().isdisjoint(bound)]
+        if isinstance(compound_inside, Product) and len(ranged) > 1:
             raise IndexExpressionError(
                 f"{expr} is not linear in its indices: one factor of a product may be an index in a range, the others "
                 "are sizes"
             )
-        if isinstance(part, SymbolicQuotient):
-            if part.divisor in ranged:
+        if isinstance(compound_inside, SymbolicQuotient):
+            if compound_inside.divisor in ranged:
                 raise IndexExpressionError(f"{expr} divides by an index in a range: only numbers and sizes divide")
-            found.add(part.divisor)
+            found.add(compound_inside.divisor)
     return found
 
 
 _REDUCTIONS = {IndexedSum: "sum", IndexedProduct: "prod", IndexedMax: "max", IndexedMin: "min"}
 
 _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
-    (TensorEntry, Reader._entry),
-    (IndexedReduction, Reader._reduction),
-    (TensorComprehension, Reader._comprehension),
-    (TensorSymbol, Reader._tensor_symbol),
-    (NamedTensor, Reader._named),
+    (TensorEntry, Reader._read_entry),
+    (IndexedReduction, Reader._read_reduction),
+    (TensorComprehension, Reader._read_comprehension),
+    (TensorSymbol, Reader._read_tensor_symbol),
+    (NamedTensor, Reader._read_named),
     *TENSOR_METHODS,
-    ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._number),
-    ((sympy.Symbol, sympy.Idx), Reader._symbol),
-    (NATIVE, Reader._native),  # before Add: a sum of matrices is one, too
-    (sympy.Add, Reader._add),
-    (sympy.Mul, Reader._mul),
-    (sympy.Pow, Reader._pow),
-    (sympy.KroneckerDelta, Reader._delta),
-    (sympy.LeviCivita, Reader._levi_civita),
-    (sympy.Piecewise, Reader._piecewise),
-    ((sympy.floor, sympy.ceiling, sympy.Mod, sympy.Max, sympy.Min, sympy.Abs), Reader._integer),
-    ((sympy.sign, sympy.Heaviside), Reader._indicator),
-    (sympy.Function, Reader._function),
-    (sympy.Derivative, Reader._derivative),
-    (sympy.Subs, Reader._subs),
+    ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._read_number),
+    ((sympy.Symbol, sympy.Idx), Reader._read_symbol),
+    (NATIVE, Reader._read_native),  # before Add: a sum of matrices is one, too
+    (sympy.Add, Reader._read_add),
+    (sympy.Mul, Reader._read_mul),
+    (sympy.Pow, Reader._read_pow),
+    (sympy.KroneckerDelta, Reader._read_delta),
+    (sympy.LeviCivita, Reader._read_levi_civita),
+    (sympy.Piecewise, Reader._read_piecewise),
+    ((sympy.floor, sympy.ceiling, sympy.Mod, sympy.Max, sympy.Min, sympy.Abs), Reader._read_integer_function),
+    ((sympy.sign, sympy.Heaviside), Reader._read_indicator),
+    (sympy.Function, Reader._read_function),
+    (sympy.Derivative, Reader._read_derivative),
+    (sympy.Subs, Reader._read_subs),
 ]
 
 
 @cache
-def _method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """The method for a class, that of the first line that fits; None where there is none."""
+def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
+    """Return the method that reads expressions of a class, by the first matching line of the table; None
+    without one.
+    """
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

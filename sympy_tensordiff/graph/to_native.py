@@ -1,6 +1,6 @@
-"""The graph into other notations: ``expr.rewrite(sympy.Sum)`` and ``expr.rewrite(td.EinsumProduct)``.
+"""Writing the graph in other notations: ``expr.rewrite(sympy.Sum)`` and ``expr.rewrite(td.EinsumProduct)``.
 
-SymPy's ``Sum`` and ``Product`` follow Karr's convention, where a range that ends before it starts is not empty
+SymPy's ``Sum`` and ``Product`` follow Karr's convention: a range that ends before it starts is not empty
 but negative. Every range that may be empty therefore ends at ``Max(high, low - 1)``.
 """
 
@@ -30,12 +30,12 @@ from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.whole import index_letters
 
-DEEPEST = 1000
-"""The levels of an expression, through which SymPy goes by recursion; so many take seconds."""
+MAX_DEPTH = 1000
+"""The most levels of an expression, which SymPy traverses recursively; this many take seconds."""
 
 
 def to_native(expr: Any) -> Any:
-    """``expr``, one of the classes of this package, in SymPy's own notation.
+    """Return an expression of this package's classes in SymPy's own notation.
 
     Raises
     ------
@@ -44,13 +44,13 @@ def to_native(expr: Any) -> Any:
     """
     reader = Reader(Graph())
     root = reader.read(rewritten(lift(expr), IndexedSum))  # SymPy's own sums in it bind indices, too
-    if root.depth > DEEPEST:
+    if root.depth > MAX_DEPTH:
         raise UnsupportedError(f"this {type(expr).__name__} is nested too deeply to be written in SymPy's own classes")
     return trampoline(_Native(reader).visit(root, ()))
 
 
 class _Native(Writer):
-    """Sums and products of SymPy's; ``groups`` are the variables that one of them binds, by each of these."""
+    """Writes a graph with SymPy's sums and products; ``groups`` has, for each variable, those bound by the same sum."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
@@ -65,30 +65,35 @@ class _Native(Writer):
                 self.facts.append(Row("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
+        """Return the expression as it is: SymPy's own notation has no entries to bound its depth with."""
         return expr
 
     def affine(self, expr: Any) -> Affine:
-        """The form of a bound that is written."""
+        """Return the form of a bound that has been written."""
         return to_affine(expr, lambda symbol: self.numbers.setdefault(symbol, len(self.numbers)))
 
     # -------------------------------------------------------------- tensors
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        return self.base(node.data[0]) if node.op == "tensor" else super().plain(node, args, scope)
+        """Return a node without binders over written arguments; a tensor variable as an `IndexedBase`."""
+        return self.base_of_tensor(node.data[0]) if node.op == "tensor" else super().plain(node, args, scope)
 
-    def base(self, name: str) -> Any:
-        """A tensor as a base, a symbol where it has no axes."""
+    def base_of_tensor(self, name: str) -> Any:
+        """Return a tensor variable as an `IndexedBase`, or as a symbol if it has no axes."""
         tensor = self.reader.tensors[name]
         kind = {"integer": True} if tensor.dtype is int else {"real": True}
         return sympy.IndexedBase(name, shape=tensor.shape, **kind) if tensor.shape else sympy.Symbol(name, **kind)
 
     def variable(self, variable: Any, scope: Scope) -> Any:
+        """Return the SymPy expression of a variable; an entry of an integer tensor as an `Indexed`."""
         if not isinstance(variable, DataEntry):
             return super().variable(variable, scope)
         index = tuple(self.form(form, scope) for form in variable.index)
-        return self.base(variable.tensor)[index] if index else self.base(variable.tensor)
+        base = self.base_of_tensor(variable.tensor)
+        return base[index] if index else base
 
-    def read(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return an entry of a tensor as an `Indexed`; an entry of a comprehension as its body."""
         tensor = node.args[0]
         if tensor.op == "comprehension":
             return (yield self.visit(self.graph.entry(tensor, node.data), scope))
@@ -96,7 +101,8 @@ class _Native(Writer):
         base = yield self.visit(tensor, scope)
         return base[index] if index else base
 
-    def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Raise UnsupportedError: a whole comprehension has no form in SymPy's notation."""
         tensor = yield Writer(self.reader).visit(node, scope)
         entry = f"T[{', '.join(index_letters(tensor.rank))}]"
         raise UnsupportedError(
@@ -105,7 +111,7 @@ class _Native(Writer):
         )
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """What is left of operations on whole tensors in index notation."""
+        """Raise UnsupportedError: the remaining operations on whole tensors have no form as sums."""
         tensor = yield Writer(self.reader).visit(node, scope)
         raise UnsupportedError(
             f"{type(tensor).__name__} has no form as a sum: {tensor}; rewrite(sympy.MatrixExpr) has SymPy's own "
@@ -114,13 +120,15 @@ class _Native(Writer):
 
     # -------------------------------------------------------------- sums and products
 
-    def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return a SymPy `Sum` or `Product`."""
         body, limits = yield self.ranged(node, scope)
         return (sympy.Sum if node.op == "sum" else sympy.Product)(body, *limits)
 
-    prod = sum
+    write_prod = write_sum
 
-    def reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Raise UnsupportedError: a maximum or minimum over a range has no form in SymPy's notation."""
         extremum = yield Writer(self.reader).visit(node, scope)
         name = type(extremum).__name__
         raise UnsupportedError(
@@ -128,60 +136,65 @@ class _Native(Writer):
             f"write sympy.{name[-3:]} of the entries"
         )
 
-    max = min = reduction
+    write_max = write_min = write_reduction
 
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Row], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """The limits, of which none ends more than one before it starts."""
+        """Return the limits of a sum, outermost first, changed so that no range is reversed."""
         group = self.merging.pop(node, [])
         group += variables
         if body.op == node.op:
             self.merging[body] = group  # SymPy makes one of two sums
-        around = [row for v, _ in scope if v not in variables for row in self.rows[v]]
-        found = []
+        enclosing = [row for v, _ in scope if v not in variables for row in self.rows[v]]
+        result = []
         for v, (index, low, high) in zip(variables, super().limits(node, variables, rows, body, scope), strict=True):
-            found.append((index, low, self.not_reversed(low, high, around)))
+            result.append((index, low, self.not_below_empty(low, high, enclosing)))
             value = self.affine(index)
             self.groups[v] = group
             self.rows[v] = [Row("ge", value - self.affine(form)) for form in bound_forms(low, sympy.Max)]
             self.rows[v] += [Row("ge", self.affine(form) - value) for form in bound_forms(high, sympy.Min)]
-            around += self.rows[v]
-        return found
+            enclosing += self.rows[v]
+        return result
 
-    def not_reversed(self, low: Any, high: Any, rows: Iterable[Row]) -> Any:
-        """The upper bound, and not less than one below the lower bound."""
+    def not_below_empty(self, low: Any, high: Any, rows: Iterable[Row]) -> Any:
+        """Return the upper bound, and not less than ``low - 1``, unless ``rows`` prove that."""
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
-        open_ = [
+        unproven = [
             form - 1
             for form in bound_forms(low, sympy.Max)
             if not all(implied(Row("ge", top - self.affine(form) + 1), facts) for top in highs)
         ]
-        return sympy.Max(high, *open_) if open_ else high
+        return sympy.Max(high, *unproven) if unproven else high
 
-    # -------------------------------------------------------------- conditions, which SymPy carries out of its sums
+    # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
-    def leaking(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Indices of sums among those of a condition, where a sum around would take the condition for its own."""
-        outer, found = set[int](), list[str]()
+    def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
+        """Return the names of ``indices`` whose sum SymPy would merge with an outer one that the condition depends on;
+        "" without any.
+        """
+        outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
         for group in groups.values():
-            if not node.free.isdisjoint(outer):
-                found += [str(symbol) for v, symbol in scope if v in group and v in indices]
-            outer.update(group)
-        return ", ".join(sorted(found))
+            if not node.free.isdisjoint(outer_variables):
+                names += [str(symbol) for v, symbol in scope if v in group and v in indices]
+            outer_variables.update(group)
+        return ", ".join(sorted(names))
 
-    def add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        if not any(term.op == "guard" and self.leaking(term, atoms_of(term), scope) for term in node.args):
-            return (yield super().add(node, scope))
+    def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return a sum; cases whose conditions would leak are written one by one."""
+        if not any(
+            term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
+        ):
+            return (yield super().write_add(node, scope))
         terms = yield from in_turn(self.visit(term, scope) for term in node.args)
         return sympy.Add(*terms)
 
-    def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """A case; as a sum over one value of an index where it holds, over none elsewhere, where it would leak."""
-        if not self.leaking(node, atoms_of(node), scope):
-            return (yield super().guard(node, scope))
+    def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return a case; if its condition would leak, as a sum over one value of a new index, or over none."""
+        if not self.leaking_indices(node, variables_of_guard(node), scope):
+            return (yield super().write_guard(node, scope))
         if node.args[0].op == "const" and isnan(node.args[0].data):
             raise UnsupportedError("a Piecewise without a default has no value where no condition holds: add (0, True)")
         body = yield self.visit(node.args[0], scope)
@@ -193,32 +206,33 @@ class _Native(Writer):
         index = self.symbol(variable, self.bind((variable,), ("g",), scope))
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
-    def select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        result = yield super().select(node, scope)
-        if leaking := self.leaking(node, node.args[0].free, scope):
+    def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return a choice between values; raise UnsupportedError if its condition would leak out of a sum."""
+        result = yield super().write_select(node, scope)
+        if leaking_indices := self.leaking_indices(node, node.args[0].free, scope):
             raise UnsupportedError(
-                f"{result} has a condition on values with {leaking}, an index of a sum inside of a sum: "
+                f"{result} has a condition on values with {leaking_indices}, an index of a sum inside of a sum: "
                 "SymPy's Sum would carry it out of its sum (sympy.piecewise_fold)"
             )
         return result
 
 
-def atoms_of(guard: Node) -> frozenset[int]:
-    """The variables in the rows of a guard."""
+def variables_of_guard(guard: Node) -> frozenset[int]:
+    """Return the variables in the rows of a guard."""
     return atoms_in(guard.data)
 
 
 @no_collection()
 def to_einsum(expr: Any) -> Any:
-    """``expr`` as operations on whole tensors, as far as there are such operations.
+    """Return ``expr`` as operations on whole tensors, as far as it can be written so.
 
     Returns
     -------
     Expr
         The same value: of the same shape, or a scalar. Sums over whole axes of products of
-        entries are einsum products, functions of entries are element-wise functions. Parts that
-        read at other places, or run over parts of an axis, are comprehensions. What the graph does not
-        support stays as it is.
+        entries are einsum products, functions of entries are element-wise functions. Subexpressions that
+        read at other indices, or run over parts of an axis, are comprehensions. An expression that the
+        graph does not support is returned as it is.
     """
     reader = Reader(Graph())
     try:
@@ -226,12 +240,12 @@ def to_einsum(expr: Any) -> Any:
     except TensorDiffError:
         return expr
     extents = {extent for node in reachable(root) for extent in node.shape if all(v >= 0 for v in extent.atoms())}
-    whole = trampoline(_Whole(reader.graph, extents).run(root))
+    whole = trampoline(_WholeTensors(reader.graph, extents).run(root))
     return expr if whole is root else write(reader, whole)
 
 
-class _Whole:
-    """One pass; ``known`` are the extents of all axes."""
+class _WholeTensors:
+    """One pass that converts binders to operations on whole tensors; ``known`` are the extents of all axes."""
 
     def __init__(self, graph: Graph, known: Collection[Affine]) -> None:
         self.graph = graph
@@ -240,23 +254,23 @@ class _Whole:
         self.around: set[int] = set()
 
     def run(self, root: Node) -> Recursion[Node]:
-        """``root`` with the binders in which no bound variable is free as whole tensors, where they are some."""
+        """Return ``root`` with the binders that have no bound variables free converted, where possible."""
         for node in reachable(root):
             if node not in self.done:
                 new = self.graph.with_args(node, [self.done[arg] for arg in node.args])
                 if new.op in BINDERS and all(v >= 0 for v in new.free):
-                    new = yield self.binder(new)
+                    new = yield self.convert_binder(new)
                 self.done[node] = self.done[new] = new
         return self.done[root]
 
-    def binder(self, node: Node) -> Recursion[Node]:
-        """A closed binder as whole tensors, or with those inside of it."""
+    def convert_binder(self, node: Node) -> Recursion[Node]:
+        """Convert a closed binder to operations on whole tensors; if that is impossible, the binders inside it."""
         graph = self.graph
         variables, rows, body = graph.open(node)
-        whole = self.sum(node) if node.op == "sum" else None
+        whole = self.convert_sum(node) if node.op == "sum" else None
         if node.op == "comprehension":
             work = Recognition(graph, dict(zip(variables, node.data, strict=True)), self.known)
-            whole = self.closed(work.tensor(body, variables))
+            whole = self.if_closed(work.tensor(body, variables))
         if whole is not None:
             return whole
         self.around.update(variables)
@@ -267,8 +281,10 @@ class _Whole:
             return graph.comprehension(variables, node.data, inside)
         return graph.reduce(node.op, variables, rows, inside)
 
-    def sum(self, node: Node) -> Node | None:
-        """A sum as a contraction, or as an entry of one where free indices only select entries."""
+    def convert_sum(self, node: Node) -> Node | None:
+        """Convert a closed sum to a contraction, or to an entry of one selected by free indices; None if it is
+        not one.
+        """
         selected: dict[int, Affine] = {}
         for part in reachable(node):
             for form, extent in zip(part.data, part.args[0].shape, strict=True) if part.op == "read" else ():
@@ -277,14 +293,14 @@ class _Whole:
                         selected.setdefault(v, extent)
         while True:
             work = Recognition(self.graph, selected, self.known, selected)
-            whole = self.closed(work.tensor(node, list(selected)))
+            whole = self.if_closed(work.tensor(node, list(selected)))
             if whole is not None:
                 return self.graph.read(whole, [Affine.variable(v) for v in selected])
             if not selected:
                 return None
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
-    def closed(self, whole: Node | None) -> Node | None:
-        """What is found, unless an operation on whole tensors in it depends on an index of a binder around."""
+    def if_closed(self, whole: Node | None) -> Node | None:
+        """Return ``whole``; None if an operation on whole tensors in it depends on an enclosing index."""
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

@@ -1,7 +1,7 @@
-"""Whole tensors into SymPy: products as a reader writes them, with deltas and ones as operands.
+"""Writing operations on whole tensors: products as users write them, with deltas and ones as operands.
 
-A view of a product is written as one product. Operands stand in an order that does not depend on how
-the expression came about, so that equal results are equal texts.
+A view of a product is written as one product. Operands are in an order that does not depend on how
+the expression was derived, so that equal results are equal texts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import Forms, Scope
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -26,20 +27,21 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
+from sympy_tensordiff.symbolic.matrix_notation import added_labels
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
-Labelled = tuple[Any, tuple[Any, ...]]
+WrittenOperand = tuple[Any, tuple[Any, ...]]
 """An operand in SymPy's terms and its labels."""
 
 
 def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
-    """The operands of an einsum and their labels; for a view of a core those of the core."""
+    """Return the operands of an einsum with their labels; for a view of a core, those of the core."""
     operands = list(zip(node.args, node.data.inputs, strict=True))
     if not (is_view(node) and node.args and is_core(node.args[0])):
         return operands
     (core, labels) = operands[0]
     outer = dict(zip(core.data.output, labels, strict=True))
-    # A diagonal that is taken of a core, i.e. a repeated label here, joins labels there.
+    # A repeated label here takes a diagonal of the core: it identifies labels there.
     new = len(node.data.extents)
     for label in range(len(core.data.extents)):
         if label not in outer:
@@ -52,7 +54,7 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 
 def along_paths(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
-) -> list[Labelled]:
+) -> list[WrittenOperand]:
     """Return the operands, with the labels of symmetric matrices in the order of a path through the product.
 
     ``known`` says which matrices are symmetric. A path starts at the first axis of the result, or at an end.
@@ -82,46 +84,77 @@ def _reached(operands: Sequence[tuple[Node, tuple[int, ...]]], start: int) -> li
     return queue
 
 
-def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any], names: Mapping[int, str]) -> Any:
-    """An einsum of operands that are written already.
+def write_einsum(
+    node: Node, operands: Sequence[WrittenOperand], extents: Sequence[Any], names: Mapping[int, str]
+) -> Any:
+    """Return an einsum product, element-wise product or filled tensor of operands that are written already.
 
-    ``extents`` are those of the labels of the output, ``names`` are letters that labels should have.
+    ``extents`` are those of the labels of the output, ``names`` are preferred letters for labels.
     """
     scalars = [expr for expr, labels in operands if not labels]
-    tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_order)
+    tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_operand_key)
     factor = sympy.Mul(number(node.data.coefficient), *scalars)
+    if not tensors and not node.data.output:
+        return factor
     if not tensors and (len(set(node.data.output)) == len(node.data.output) or factor == 0):
         return FilledTensor(factor, [extents[label] for label in node.data.output])
-    output, deltas = _without_repetition(node.data.output, extents)
+    for place, (expr, labels) in enumerate(tensors):
+        factor, with_a_mean = mean_inside(factor, expr)
+        tensors[place] = with_a_mean, labels
+    output, deltas = _with_deltas(node.data.output, extents)
     tensors += deltas
     used = {label for _, labels in tensors for label in labels}
     missing = [label for label in dict.fromkeys(output) if label not in used]
     if missing:
         tensors.append((FilledTensor(sympy.S.One, [extents[label] for label in missing]), tuple(missing)))
     if all(labels == output for _, labels in tensors):
-        return scaled(factor, [expr for expr, _ in tensors])
+        return scaled_product(factor, [expr for expr, _ in tensors])
     if len(tensors) == 1 and isinstance(tensors[0][0], DeltaTensor) and tensors[0][1] == output:
-        return scaled(factor, [tensors[0][0]])
+        return scaled_product(factor, [tensors[0][0]])
     subscripts = _subscripts([labels for _, labels in tensors], output, names)
-    return scaled(factor, [EinsumProduct(subscripts, *(expr for expr, _ in tensors))])
+    return scaled_product(*with_mean(factor, EinsumProduct(subscripts, *(expr for expr, _ in tensors))))
 
 
-def scaled(factor: Any, tensors: Sequence[Any]) -> Any:
-    """The element-wise product of tensors of one shape, or of a scalar, with a number or a scalar in front."""
+def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
+    """Return a factor and a sum; a mean if the factor divides by the number of terms, which is not a constant."""
+    extents = total.label_extents
+    count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
+    powers = factor.as_powers_dict()
+    sizes = count.as_powers_dict().items()
+    if count.is_number or not all((powers.get(base, 0) + power).is_nonpositive for base, power in sizes):
+        return factor, [total]
+    labels = ",".join(("", *total.inputs))
+    return factor * count, [EinsumProduct(f"{labels}->{total.output}", 1 / count, *total.operands)]
+
+
+def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
+    """Return a factor and an operand, with a mean for a sum that is the operand, or a factor of it (`with_mean`)."""
+    if isinstance(expr, EinsumProduct):
+        factor, (expr,) = with_mean(factor, expr)
+    elif isinstance(expr, TensorMul):
+        for place, part in enumerate(expr.args):
+            rest, mean = mean_inside(factor, part)
+            if mean is not part:
+                return rest, TensorMul(*expr.args[:place], mean, *expr.args[place + 1 :])
+    return factor, expr
+
+
+def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
+    """Return the element-wise product of tensors of one shape, or of a scalar, with the scalar ``factor`` in front."""
     if not getattr(tensors[0], "shape", ()):
         return sympy.Mul(factor, *tensors)
     factors = list(tensors) if factor == 1 else [factor, *tensors]
     return factors[0] if len(factors) == 1 else TensorMul(*factors)
 
 
-def _order(operand: Labelled) -> tuple[Any, ...]:
-    """Variables by name, then the others: any order that is the same in every process."""
+def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
+    """Return a sort key of operands: variables by name, then others in an order that is the same in every process."""
     expr = operand[0]
     return (0, expr.name, "") if expr.is_symbol else (1, "", measures(expr).digest.hex())
 
 
-def _without_repetition(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[Labelled]]:
-    """Output labels that differ, and the deltas that make them equal; a new label is a negative number."""
+def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
+    """Return different output labels, and the deltas that identify them; a new label is a negative number."""
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
     for place, label in enumerate(output):
@@ -139,6 +172,7 @@ def _without_repetition(output: tuple[int, ...], extents: Sequence[Any]) -> tupl
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
+    """Return the subscripts of an einsum, with preferred letters where these are free."""
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
     for label in order:
@@ -148,35 +182,58 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def text(labels: Sequence[int]) -> str:
+        """Return labels as letters."""
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(text, inputs)) + "->" + text(output)
 
 
+def branches_of(graph: Graph, node: Node) -> tuple[list[tuple[Node, Node]], Node]:
+    """Return the branches of a choice, each a condition and a value, and the value where no condition holds.
+
+    A choice in the value of a branch whose rest is that of the branch is a branch by both conditions, and one in the
+    rest is more branches; so are products with a choice between something and 0.
+    """
+    branches: list[tuple[Node, Node]] = []
+    choice = graph.chosen(node)
+    while choice is not None:
+        condition, value, rest = choice
+        conditions = [condition]
+        while (inner := graph.chosen(value)) is not None and rest in inner[1:]:
+            holds = inner[2] is rest
+            conditions.append(inner[0] if holds else graph.logic("not", [inner[0]]))
+            value = inner[1] if holds else inner[2]
+        branches.append((graph.logic("and", conditions), value))
+        node, choice = rest, graph.chosen(rest)
+    return branches, node
+
+
 def number(value: Number) -> Any:
-    """A number in SymPy's terms."""
+    """Return a number as a SymPy number."""
     if isinstance(value, float):
         return sympy.Float(value)
     return sympy.Rational(value.numerator, value.denominator)
 
 
 class TensorWriter(Forms, ABC):
-    """The part of the writer that knows whole tensors."""
+    """The methods of the writer for whole tensors."""
+
+    axis_letters: dict[Node, str]
 
     @abstractmethod
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """The expression of a node."""
+        """Return the expression of a node under the names of ``scope``."""
 
     @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """A node without scopes over written arguments."""
+        """Return the expression of a node without binders, given those of its arguments."""
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """A tensor, or a scalar that is made of such."""
+        """Return the expression of an operation on whole tensors; its result may be a scalar."""
         if node.op == "ein":
-            return (yield self._einsum(node, scope))
+            return (yield self._write_einsum(node, scope))
         if node.op in ("call", "select", "compare", "and", "or", "not"):
-            return (yield self._applied(node, scope))
+            return (yield self._write_function(node, scope))
         args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
         match node.op:
             case "add":
@@ -189,8 +246,9 @@ class TensorWriter(Forms, ABC):
                 return TensorLogSumExp(args[0], node.data)
         return _cofactor(node.data, args[0])
 
-    def _einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        operands: list[Labelled] = []
+    def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return the expression of an einsum node, with first cofactors written as adjugates."""
+        operands: list[WrittenOperand] = []
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node
         names: dict[int, str] = {}
@@ -198,6 +256,8 @@ class TensorWriter(Forms, ABC):
             inputs = zip(parts, core.data.inputs, strict=True)
             pairs = (pair for (_, labels), own in inputs for pair in zip(labels, own, strict=True))
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
+        if self.reader.graph.letters and not names:
+            names = self.names_of([*parts, (node, node.data.output)])
         for arg, labels in along_paths(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
@@ -207,35 +267,61 @@ class TensorWriter(Forms, ABC):
         extents = [self.form(extent, scope) for extent in node.data.extents]
         return write_einsum(node, operands, extents, names)
 
-    def _applied(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Functions and choices of entries as one template, over the tensors and scalars that they are taken of."""
-        leaves: dict[Node, Any] = {}
-        template = yield (self._call if node.op == "call" else self._choice)(node, leaves, scope)
-        operands = yield from in_turn(self.visit(leaf, scope) for leaf in leaves)
-        return TensorFunction(sympy.Lambda(tuple(leaves.values()), template), *operands)
+    def names_of(self, operands: Sequence[tuple[Node, Sequence[int]]]) -> dict[int, str]:
+        """Return letters for the labels of tensors that users have named in their einsums, each for one label."""
+        names: dict[int, str] = {}
+        for node, labels in operands:
+            for label, letter in zip(labels, self.letters_of(node), strict=False):
+                if label not in names and letter != " " and letter not in names.values():
+                    names[label] = letter
+        return names
 
-    def _call(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        args = yield from in_turn(self._leaf(arg, leaves, scope) for arg in node.args)
+    def letters_of(self, node: Node) -> str:
+        """Return a letter for each axis of a tensor, a blank for those without one; nothing where none is known."""
+        known = self.axis_letters
+        for part in reachable(node, known=known):
+            known[part] = self.reader.graph.letters.get(part, "")
+            if not known[part] and part.shape and part.op in ELEMENTWISE:
+                known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
+            elif not known[part] and part.op == "ein":
+                names = dict[int, str]()
+                for arg, labels in zip(part.args, part.data.inputs, strict=True):
+                    names = {**dict(zip(labels, known[arg], strict=False)), **names}
+                known[part] = "".join(names.get(label, " ") for label in part.data.output)
+        return known[node]
+
+    def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Return nested functions and choices of tensor entries as one `TensorFunction` of the tensors and scalars
+        inside.
+        """
+        symbols: dict[Node, Any] = {}
+        template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
+        operands = yield from in_turn(self.visit(leaf, scope) for leaf in symbols)
+        return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
+
+    def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        """Return the template of a function call; ``leaves`` collects its operands with their symbols."""
+        args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
-    def _choice(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """A choice between values, or a condition."""
+    def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        """Return the template of a choice or a condition; ``leaves`` collects its operands with their symbols."""
         if node.op not in ("select", "compare", "and", "or", "not"):
-            leaf: Any = yield self._leaf(node, leaves, scope)
+            leaf: Any = yield self._leaf_symbol(node, leaves, scope)
             return leaf
-        pairs = []
-        while node.op == "select":
-            condition = yield self._choice(node.args[0], leaves, scope)
-            pairs.append(((yield self._choice(node.args[1], leaves, scope)), condition))
-            node = node.args[2]
-        if pairs:
-            pairs.append(((yield self._choice(node, leaves, scope)), sympy.true))
+        if node.op == "select":
+            branches, rest = branches_of(self.reader.graph, node)
+            pairs = []
+            for condition, value in branches:
+                holds = yield self._choice_template(condition, leaves, scope)
+                pairs.append(((yield self._choice_template(value, leaves, scope)), holds))
+            pairs.append(((yield self._choice_template(rest, leaves, scope)), sympy.true))
             return sympy.Piecewise(*pairs, evaluate=False)
-        args = yield from in_turn(self._choice(arg, leaves, scope) for arg in node.args)
+        args = yield from in_turn(self._choice_template(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
-    def _leaf(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """A number as it is, everything else by a symbol of the template."""
+    def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        """Return a number as it is, and the symbol in the template of any other node, made if it is new."""
         if node.op == "const":
             return self.plain(node, [], scope)
         yield from ()
@@ -243,6 +329,7 @@ class TensorWriter(Forms, ABC):
 
 
 def _cofactor(order: int, matrix: Any) -> Any:
+    """Return the determinant, the transposed adjugate or the cofactors of higher order of a matrix."""
     if order == 0:
         return TensorDeterminant(matrix)
     if order == 1:

@@ -1,9 +1,9 @@
-"""Affine forms over the integers, quotients of them, and the rows of a system of conditions.
+"""Affine forms over the integers, floor quotients of them, and constraints on them (`Row`).
 
 A *variable* is any hashable, orderable key (the graph uses integers, the loop nests use
-strings) or a `Compound` of variables: a `Quotient`, the integer ``floor(form / divisor)``, or
-what `products` adds for symbolic strides. All values are exact integers and immutable; forms
-compare and hash by value.
+strings) or a `Compound`: an integer that is not affine in its variables, such as the `Quotient`
+``floor(form / divisor)`` or a `Product` of symbolic sizes. All values are exact integers and
+immutable; forms compare and hash by value.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ Kind = Literal["ge", "eq", "mod"]
 
 
 class Compound:
-    """An integer that is computed from variables in a way that is not affine; a variable of forms like any other."""
+    """An integer that is not affine in its variables (a floor, a product, a maximum, a tensor entry) and serves as one
+    variable of an `Affine` form.
+    """
 
     __slots__ = ("_hash",)
     rank: int
-    """Which kind comes first in a form."""
+    """The position of compounds of this class in the order of the terms of a form."""
     fields: tuple[str, ...]
-    """The attributes that it is made of, in the order in which the class takes them."""
+    """The names of the constructor's arguments, in order."""
     _hash: int
 
     def __eq__(self, other: object) -> bool:
@@ -36,35 +38,39 @@ class Compound:
         return type(self), tuple([getattr(self, name) for name in self.fields])
 
     def key(self) -> tuple[Any, ...]:
-        """What tells compounds of one kind apart, and orders them."""
+        """Return a tuple that orders the compounds of one subclass and tells them apart."""
         raise NotImplementedError
 
     def atoms(self) -> frozenset[Variable]:
-        """The plain variables inside."""
+        """Return the plain variables inside, those of nested compounds included."""
         return frozenset().union(*(form.atoms() for form in self.forms()))
 
     def forms(self) -> tuple[Affine, ...]:
-        """The forms that it is made of."""
+        """Return the affine forms that the compound is computed from."""
         raise NotImplementedError
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """What it becomes where the variables inside are replaced; None where none of them is."""
+        """Return the form that the compound becomes when `mapping` replaces variables inside it; None if nothing inside
+        changes.
+        """
         raise NotImplementedError
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """The value at integer ``values`` of all plain variables."""
+        """Return the value at integer `values` of all plain variables."""
         raise NotImplementedError
 
     def definition(self) -> tuple[Row, ...]:
-        """The rows that it fulfils whatever the variables are."""
+        """Return constraints that the compound fulfils at all values of its variables; none by default."""
         return ()
 
-    def share(self, others: Affine, divisor: int) -> Affine | None:
-        """``floor((self + others) / divisor)`` where a law for nested roundings gives it in one."""
+    def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
+        """Return ``floor((self + others) / divisor)`` as a form with one floor if a law of nested floors gives it; else
+        None.
+        """
         return None
 
     def __lt__(self, other: object) -> bool:
-        # Compounds stand behind all plain variables.
+        # Compounds are sorted after all plain variables.
         return isinstance(other, Compound) and (self.rank, self.key()) < (other.rank, other.key())
 
     def __gt__(self, other: object) -> bool:
@@ -72,6 +78,8 @@ class Compound:
 
 
 class _Form(NamedTuple):
+    """The fields of an `Affine` form: its (variable, coefficient) pairs in order, and its constant."""
+
     terms: tuple[tuple[Variable, int], ...]
     constant: int
 
@@ -100,44 +108,45 @@ class Affine(_Form):
 
     def __new__(cls, terms: Mapping[Variable, int] | None = None, constant: int = 0) -> Affine:
         if not terms:
-            return _make((), constant)
-        held = [item for item in terms.items() if item[1]]
-        if len(held) > 1:
-            held.sort()
-        return _make(tuple(held), constant)
+            return _affine_of_sorted((), constant)
+        nonzero = [item for item in terms.items() if item[1]]
+        if len(nonzero) > 1:
+            nonzero.sort()
+        return _affine_of_sorted(tuple(nonzero), constant)
 
     @staticmethod
     def variable(variable: Variable) -> Affine:
-        """The form that is one variable."""
+        """Return the form that is ``1 * variable``."""
         return Affine({variable: 1})
 
     @staticmethod
     def of(value: Affine | int) -> Affine:
-        """``value`` itself, an int as a constant form."""
+        """Return a form as it is, and an int as a constant form."""
         return value if isinstance(value, Affine) else Affine(None, value)
 
     def coefficient(self, variable: Variable) -> int:
-        """The coefficient of ``variable``, 0 where it is absent."""
+        """Return the coefficient of ``variable``, 0 if it is absent."""
         for v, c in self.terms:
             if v == variable:
                 return c
         return 0
 
     def split(self, variable: Variable) -> tuple[Affine, Affine]:
-        """The coefficient of ``variable`` as a form, and the other terms."""
+        """Return the coefficient of ``variable`` as a constant form, and the form without that term."""
         c = self.coefficient(variable)
         return Affine(None, c), self - Affine({variable: c})
 
     @property
     def is_constant(self) -> bool:
+        """Whether the form has no variables."""
         return not self.terms
 
     def variables(self) -> Iterator[Variable]:
-        """The variables with a non-zero coefficient, quotients as they stand."""
+        """Iterate over the variables with a non-zero coefficient; a compound is one variable."""
         return (v for v, _ in self.terms)
 
     def atoms(self) -> frozenset[Variable]:
-        """All plain variables, those inside compounds included."""
+        """Return all plain variables, those inside compounds included."""
         found: set[Variable] = set()
         for v, _ in self.terms:
             if isinstance(v, Compound):
@@ -147,19 +156,21 @@ class Affine(_Form):
         return frozenset(found)
 
     def hidden(self) -> frozenset[Variable]:
-        """The plain variables inside compounds, which no coefficient shows."""
+        """Return the plain variables inside compounds: the form depends on these in other ways than by a
+        coefficient.
+        """
         return frozenset().union(*(v.atoms() for v, _ in self.terms if isinstance(v, Compound)))
 
     def compounds(self) -> frozenset[Compound]:
-        """The compounds that occur as variables of this form (outermost ones only)."""
+        """Return the compounds among the variables of this form, without those nested in others."""
         return frozenset(v for v, _ in self.terms if isinstance(v, Compound))
 
     def quotients(self) -> frozenset[Quotient]:
-        """The quotients by numbers that occur as variables of this form (outermost ones only)."""
+        """Return the floor quotients by numbers among the variables of this form, without those nested in others."""
         return frozenset(v for v, _ in self.terms if isinstance(v, Quotient))
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Affine:
-        """All variables of ``mapping`` replaced at once, inside compounds too."""
+        """Return the form with all variables of ``mapping`` replaced at once, inside compounds too."""
         result: dict[Variable, int] = {}
         constant = self.constant
         changed = False
@@ -177,7 +188,7 @@ class Affine(_Form):
         return Affine(result, constant) if changed else self
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """The value at integer ``values`` of all plain variables."""
+        """Return the value at integer ``values`` of all plain variables."""
         total = self.constant
         for v, c in self.terms:
             total += c * (v.evaluate(values) if isinstance(v, Compound) else values[v])
@@ -185,7 +196,7 @@ class Affine(_Form):
 
     def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         if isinstance(other, int):
-            return self if other == 0 else _make(self.terms, self.constant + other)
+            return self if other == 0 else _affine_of_sorted(self.terms, self.constant + other)
         if not other.terms:
             return self + other.constant
         result = dict(self.terms)
@@ -212,16 +223,16 @@ class Affine(_Form):
     def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
         if factor == 0:
             return Affine()
-        return _make(tuple([(v, c * factor) for v, c in self.terms]), self.constant * factor)
+        return _affine_of_sorted(tuple([(v, c * factor) for v, c in self.terms]), self.constant * factor)
 
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Division of the coefficients, which must be divisible, and of the constant, which is rounded down."""
-        return _make(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
+        """Return the coefficients over ``divisor``, which must divide them, and the constant over it, rounded down."""
+        return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:
-        """The gcd of the coefficients, without the constant (0 for a constant form)."""
+        """Return the gcd of the coefficients, without the constant; 0 for a constant form."""
         return gcd(*(c for _, c in self.terms))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -237,13 +248,13 @@ class Affine(_Form):
         return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-def _make(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
-    """An Affine of terms that are sorted and non-zero already."""
+def _affine_of_sorted(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
+    """Return an `Affine` of terms that are sorted and non-zero already, without a check."""
     return tuple.__new__(Affine, (terms, constant))
 
 
 class Quotient(Compound):
-    """The integer variable ``floor(form / divisor)``, ``divisor > 1``; built by `quotient`."""
+    """The integer variable ``floor(form / divisor)`` with a number ``divisor > 1``; built by `quotient`."""
 
     __slots__ = ("divisor", "form")
     rank = 0
@@ -255,25 +266,31 @@ class Quotient(Compound):
         self._hash = hash(("quotient", form, divisor))
 
     def definition(self) -> tuple[Row, Row]:
-        """The rows ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
+        """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
         rest = self.form - Affine({self: self.divisor})
         return Row("ge", rest), Row("ge", -rest + (self.divisor - 1))
 
     def key(self) -> tuple[Any, ...]:
+        """Return the divisor and the form."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the form that is divided."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the quotient of the form with variables replaced by ``mapping``; None if the form does not change."""
         inner = self.form.substitute(mapping)
         return None if inner is self.form else quotient(inner, self.divisor)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """Return the quotient, rounded down, at integer ``values`` of all plain variables."""
         return self.form.evaluate(values) // self.divisor
 
-    def share(self, others: Affine, divisor: int) -> Affine | None:
-        """``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+    def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
+        """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
+        d*g)/(d*m))``.
+        """
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -282,7 +299,8 @@ class Quotient(Compound):
 
 
 def quotient(form: Affine, divisor: int) -> Affine:
-    """``floor(form / divisor)`` as a form, ``divisor >= 1``; divisible terms leave the quotient.
+    """Return ``floor(form / divisor)`` as a form, ``divisor >= 1``; terms that the divisor divides are moved out of the
+    floor.
 
     >>> p = Affine.variable("p")
     >>> quotient(4 * p + 2, 2), quotient(p + 5, 2)
@@ -301,22 +319,23 @@ def quotient(form: Affine, divisor: int) -> Affine:
         divisor //= common
         rest //= common
     form = Affine(inside, rest)
-    shorter = _without_remainder(form, divisor)
+    shorter = _without_absorbed_remainder(form, divisor)
     if shorter is not None:
         return Affine(outside, whole) + quotient(shorter, divisor)
     for v, c in inside.items():
         if c == 1 and isinstance(v, Compound):
             others = Affine({w: b for w, b in inside.items() if w != v}, rest)
-            share = v.share(others, divisor)
-            if share is not None:
-                return Affine(outside, whole) + share
+            nested = v.floor_of_sum(others, divisor)
+            if nested is not None:
+                return Affine(outside, whole) + nested
     if form.terms[0][1] < 0:  # floor(-f/d) = -floor((f + d - 1)/d)
         return Affine(outside, whole) - quotient(divisor - 1 - form, divisor)
     return Affine(outside, whole) + Affine({Quotient(form, divisor): 1})
 
 
-def _without_remainder(form: Affine, divisor: int) -> Affine | None:
-    """The form without a remainder in it that its quotient does not depend on; None where it holds none.
+def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
+    """Return `form` without a remainder modulo a number that ``floor(form / divisor)`` does not depend on; None if
+    there is none.
 
     ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
     """
@@ -332,26 +351,26 @@ def _without_remainder(form: Affine, divisor: int) -> Affine | None:
 
 
 class Row(NamedTuple):
-    """One condition: ``form >= 0`` ("ge"), ``form == 0`` ("eq") or ``form mod modulus == 0`` ("mod")."""
+    """One constraint: ``form >= 0`` ("ge"), ``form == 0`` ("eq") or ``form mod modulus == 0`` ("mod")."""
 
     kind: Kind
     form: Affine
     modulus: int = 0
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Row:
-        """The row with all variables of ``mapping`` replaced at once."""
+        """Return the constraint with all variables of ``mapping`` replaced at once."""
         form = self.form.substitute(mapping)
         return self if form is self.form else Row(self.kind, form, self.modulus)
 
     def holds(self, values: Mapping[Variable, int]) -> bool:
-        """Whether the row is true at integer ``values`` of all plain variables."""
+        """Return whether the constraint is true at integer ``values`` of all plain variables."""
         value = self.form.evaluate(values)
         if self.kind == "ge":
             return value >= 0
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
     def negation(self) -> Row:
-        """The opposite of an inequality or of a congruence as one row: one remainder is left, or all but 0 are.
+        """Return the negation of an inequality or a congruence as one constraint; an equation has none.
 
         >>> i = Affine.variable("i")
         >>> Row("ge", i - 3).negation(), Row("mod", i, 2).negation(), Row("mod", i, 3).negation()

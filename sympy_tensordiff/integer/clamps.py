@@ -1,6 +1,6 @@
-"""Maxima and minima in conditions: cases that do not overlap where a sum has to be solved for what they hide.
+"""Maxima and minima (clamps) in constraints: split into disjoint cases where an index inside has to be solved for.
 
-In a case the maximum is the form that it is there, in the summand too: under a sum over ``i`` the
+In each case the maximum is replaced by its value there, in the summand too: under a sum over ``i`` the
 equation ``p == Min(i, 11)`` becomes ``p == i`` with ``i <= 11``, and ``p == 11`` with ``i >= 12``.
 """
 
@@ -17,17 +17,21 @@ from .implication import implied, is_empty, maximum, minimum
 from .products import SymbolicQuotient, quotients_in
 from .rows import Rows, atoms_in
 
-HIDING_LIMIT = 6
-"""Each maximum or minimum that hides an index doubles the cases; more of them in one system are refused."""
+MAX_SOLVED_CLAMPS = 6
+"""The most maxima and minima over solved variables in one system, each of which doubles the cases; more are refused."""
 
 
 def hides(rows: Sequence[Row], variables: frozenset[int]) -> bool:
-    """Whether a maximum or minimum in ``rows`` holds one of the variables."""
-    return bool(_hiding(rows, variables))
+    """Return whether a maximum or minimum in ``rows`` contains one of the variables, other than inside the index of a
+    tensor entry.
+    """
+    return bool(_clamps_over(rows, variables))
 
 
-def _hiding(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart]:
-    """The clamps that contain one of the variables outside of indices of data, which are not solved for."""
+def _clamps_over(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart]:
+    """Return the positive parts in ``rows`` that contain one of the variables, other than only inside the index of a
+    tensor entry.
+    """
     parts = parts_in(row.form for row in rows)
     held = (part for part in parts if not part.atoms().isdisjoint(variables))
     return [part for part in held if not is_opaque(Affine({part: 1}), variables)]
@@ -36,38 +40,41 @@ def _hiding(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart
 def cases_of_clamps(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
-    """The rows without the first maximum or minimum that hides one of the variables, as cases; None without one.
+    """Split ``rows`` into disjoint cases by their first maximum or minimum over one of ``variables``; None if there is
+    none.
 
     Returns
     -------
     list of (rows, mapping) or None
-        The mapping tells what the maximum is in the case. Cases without a point are left out.
+        The constraints of a case, and the value of the maximum there. Cases without a point are left out.
     """
     if not hides(rows, variables):
         return None
     rows = tuple(part for row in rows for part in split_clamps(row, variables))
-    kept = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
-    hiding = _hiding(kept, variables)
-    if not hiding:
-        return [(tuple(kept), {})]
-    if len(hiding) > HIDING_LIMIT:
-        names = ", ".join(sorted({names[v] for part in hiding for v in part.atoms() & variables}))
+    simplified = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
+    clamps = _clamps_over(simplified, variables)
+    if not clamps:
+        return [(tuple(simplified), {})]
+    if len(clamps) > MAX_SOLVED_CLAMPS:
+        names = ", ".join(sorted({names[v] for part in clamps for v in part.atoms() & variables}))
         raise UnsupportedError(
-            f"an index equation hides {names} in {len(hiding)} maxima and minima; at most {HIDING_LIMIT} are solved "
-            "for: split the sum or the tensor, so that each part has fewer of them"
+            f"an index equation hides {names} in {len(clamps)} maxima and minima; at most {MAX_SOLVED_CLAMPS} are "
+            "solved for: split the sum or the tensor, so that each part has fewer of them"
         )
-    part = hiding[0]
+    part = clamps[0]
     found = []
-    for condition, value in pieces(part, tie_is_zero=_more_is_known(part, kept, variables)):
+    for condition, value in pieces(part, tie_is_zero=_is_zero_more_determined(part, simplified, variables)):
         mapping: dict[Variable, Affine] = {part: value}
-        case = (*(row.substitute(mapping) for row in kept), condition)
+        case = (*(row.substitute(mapping) for row in simplified), condition)
         if not is_empty(case):
             found.append((case, mapping))
     return found
 
 
 def systems_without_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Systems with the points of ``rows``, each of them once, in which no maximum or minimum hides a variable."""
+    """Yield disjoint systems that cover the points of ``rows``, without a maximum or minimum over one of
+    ``variables``.
+    """
     waiting = [rows]
     while waiting:
         system = waiting.pop()
@@ -78,21 +85,26 @@ def systems_without_clamps(names: Sequence[str], variables: frozenset[int], rows
             waiting += [case for case, _ in reversed(cases)]
 
 
-def _more_is_known(part: PositivePart, rows: Sequence[Row], variables: frozenset[int]) -> bool:
-    """Whether the rows say more of the variables where the part is 0: that case is to hold the tie.
+def _is_zero_more_determined(part: PositivePart, rows: Sequence[Row], variables: frozenset[int]) -> bool:
+    """Return whether the equations and congruences contain more of ``variables`` where ``part`` is 0 than where it is
+    its form.
 
-    So that a clamped index has its tie where it is not clamped, and the pieces at the ends are as small as possible.
+    The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
+    are as small as possible.
     """
 
-    def known(value: Affine) -> int:
+    def count_in_equations(value: Affine) -> int:
+        """Return how many of ``variables`` occur in the equations and congruences when ``part`` is replaced by
+        ``value``, counted per row.
+        """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
 
-    return known(Affine()) > known(part.form)
+    return count_in_equations(Affine()) > count_in_equations(part.form)
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """The form with those maxima and minima decided that ``facts`` decide.
+    """Return ``form`` with each maximum and minimum replaced by the operand that ``facts`` prove it to be.
 
     >>> from .extrema import least
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -107,32 +119,35 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Rows with those maxima and minima decided that ``facts`` and the other rows decide."""
+    """Return ``rows`` with the maxima and minima replaced that ``facts`` and the other rows decide; those that a row
+    subtracts are split.
+    """
     result = list(rows)
     for n, row in enumerate(rows):
         if parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
-            result[n] = _decided_bound(row._replace(form=decide_clamps(row.form, others)), others)
+            result[n] = _with_decided_bound(row._replace(form=decide_clamps(row.form, others)), others)
     variables = atoms_in(result)
     return tuple(part for row in result for part in split_clamps(row, variables))
 
 
-def _decided_bound(row: Row, facts: Rows) -> Row:
-    """``k <= max(f, g)`` as ``k <= g`` where ``k >= f + 1`` is known: a greater one is needed to be a bound at all.
+def _with_decided_bound(row: Row, facts: Rows) -> Row:
+    """Replace a maximum that an inequality adds by the only operand that can fulfil it: ``k <= max(f, g)`` is ``k <=
+    g`` if ``k >= f + 1`` is known.
 
-    A row that adds a maximum, and holds it nowhere else, follows from the one with any of its forms in place of it, so
-    it may decide itself.
+    The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
+    The maximum must not occur in it elsewhere.
     """
     for part, c in row.form.terms if row.kind == "ge" else ():
         if isinstance(part, PositivePart) and c > 0 and part not in compounds_in([row.form - Affine({part: c})]):
             for sign, value in ((1, part.form), (-1, Affine())):
                 if implied(Row("ge", sign * part.form), (*facts, row)):
-                    return _decided_bound(row.substitute({part: value}), facts)
+                    return _with_decided_bound(row.substitute({part: value}), facts)
     return row
 
 
 def gist(form: Affine, facts: Rows) -> Affine:
-    """The form without the quotients, maxima and minima whose value the ``facts`` tell.
+    """Return ``form`` with the quotients, maxima and minima replaced by their values where ``facts`` determine these.
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times
@@ -143,22 +158,23 @@ def gist(form: Affine, facts: Rows) -> Affine:
     if not form.compounds():
         return form
     form = decide_clamps(form, facts)
-    known: dict[Variable, Affine] = {}
+    values: dict[Variable, Affine] = {}
     for found in quotients_in(form):
-        value = _value(found, facts)
+        value = _proven_value(found, facts)
         if value is not None:
-            known[found] = Affine.of(value)
-    return gist(form.substitute(known), facts) if known else form
+            values[found] = Affine.of(value)
+    return gist(form.substitute(values), facts) if values else form
 
 
-def _value(found: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
-    if isinstance(found, SymbolicQuotient):
+def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
+    """Return the integer that ``facts`` prove a quotient to be, or None; of one by a symbol only 0 and -1 are tried."""
+    if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):
-            rest = found.form - value * found.divisor
-            if all(implied(row, facts) for row in (Row("ge", rest), Row("ge", found.divisor - 1 - rest))):
+            rest = quotient.form - value * quotient.divisor
+            if all(implied(row, facts) for row in (Row("ge", rest), Row("ge", quotient.divisor - 1 - rest))):
                 return value
         return None
-    low, high = minimum(found.form, facts), maximum(found.form, facts)
-    if low is None or high is None or low // found.divisor != high // found.divisor:
+    low, high = minimum(quotient.form, facts), maximum(quotient.form, facts)
+    if low is None or high is None or low // quotient.divisor != high // quotient.divisor:
         return None
-    return int(low // found.divisor)
+    return int(low // quotient.divisor)

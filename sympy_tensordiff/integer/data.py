@@ -1,8 +1,8 @@
-"""Entries of integer tensors in affine forms: what an index is where data select what is read.
+"""Entries of integer tensors in affine forms: indirect indices, as in the gather ``x[idx[i]]``.
 
-A `DataEntry` such as ``idx[i]`` is an unknown integer that its indices determine. At most its range is
-known: it is a column of its own in a system, no elimination goes through it, and an equation
-``p == idx[i]`` is a condition that is tested, never solved for ``i``.
+A `DataEntry` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
+a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by
+the loops, never solved for ``i``. "Data" are the entries of such tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .rows import substitute_all
 
 
 class DataEntry(Compound):
-    """The integer ``tensor[index]``.
+    """The integer ``tensor[index]`` as a variable of a form: an indirect index.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class DataEntry(Compound):
     index : tuple of Affine
         One form per axis.
     below : Affine, optional
-        The entry lies in ``0 … below - 1``, whatever its index is. The variables in it are sizes, which
-        do not count among those of the entry.
+        The entry is in ``0 … below - 1``, whatever its index is. The sizes in `below` do not count as
+        variables of the entry.
 
     Examples
     --------
@@ -48,29 +48,33 @@ class DataEntry(Compound):
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
+        """Return the name, the rank and the index; the range is left out."""
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the forms of the index."""
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the entry with variables of its index replaced by ``mapping``; None if the index does not change."""
         index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
         return Affine.variable(DataEntry(self.tensor, index, self.below))
 
     def definition(self) -> tuple[Row, ...]:
+        """Return ``0 <= entry < below``; nothing if no range is declared."""
         if self.below is None:
             return ()
         entry = Affine.variable(self)
         return Row("ge", entry), Row("ge", self.below - 1 - entry)
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
-        """The value, where ``values`` holds the array (or nested sequences) of the tensor under its name."""
-        found = values[self.tensor]
+        """Return the value; ``values`` has the array (or nested sequences) of the tensor under its name."""
+        value = values[self.tensor]
         for form in self.index:
-            found = found[form.evaluate(values)]
-        return int(found)
+            value = value[form.evaluate(values)]
+        return int(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DataEntry) and self.key() == other.key() and self.below == other.below
@@ -82,7 +86,7 @@ class DataEntry(Compound):
 
 
 def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
-    """All entries of data in some forms, those inside of other compounds and of each other too, each once.
+    """Return all tensor entries in ``forms``, each once, those nested inside other compounds included.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(DataEntry("jdx", (i,)))
@@ -93,7 +97,7 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
 
 
 def innermost_first(forms: Iterable[Affine]) -> list[DataEntry]:
-    """As `data_entries`, each behind those in its own index.
+    """Return all tensor entries in ``forms``, each once and after the entries in its own index.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(DataEntry("jdx", (i,)))
@@ -112,7 +116,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[DataEntry]:
 
 
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
-    """A form in which the entries of each tensor have the range that is declared of it, and no other.
+    """Return ``form`` with the range of every tensor entry set to that of its tensor in ``below``, and to none if it
+    has none.
 
     >>> from .implication import implied
     >>> n, entry = Affine.variable("n"), Affine.variable(DataEntry("idx", (Affine.variable("i"),)))
@@ -128,7 +133,7 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
 
 
 def outermost_entries(form: Affine) -> set[DataEntry]:
-    """The entries of data in a form that are an integer of it themselves, those that select others aside.
+    """Return the tensor entries of a form that are not part of another entry's index.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(DataEntry("jdx", (i,)))
@@ -145,7 +150,7 @@ def outermost_entries(form: Affine) -> set[DataEntry]:
 
 
 def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
-    """All compounds in some forms, those inside of other ones too, each once.
+    """Return all compounds in ``forms``, nested ones included, each once.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> i = Affine.variable("i")
@@ -164,7 +169,7 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
 
 
 def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows without data, and those with data."""
+    """Split constraints into those without and those with tensor entries."""
     plain: list[Row] = []
     data: list[Row] = []
     for row in rows:
@@ -173,7 +178,7 @@ def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def data_terms(form: Affine) -> dict[Compound, int]:
-    """The terms of a form that are data or computed from some, with their coefficients.
+    """Return the terms of a form that are tensor entries or contain one, with their coefficients.
 
     >>> i = Affine.variable("i")
     >>> data_terms(3 * i - 2 * Affine.variable(DataEntry("idx", (i,))))
@@ -183,7 +188,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with each compound of data in one equation, where a difference of equations does not hold it.
+    """Subtract equations with tensor entries from each other, so that each entry remains in one of them where that is
+    possible.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
@@ -191,16 +197,16 @@ def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
     (p - 2*idx[i] == 0, -2*p + q == 0)
     """
     result = list(rows)
-    for place in range(len(result)):
-        row = result[place]
-        for n, other in enumerate(result) if row.kind == "eq" else ():
-            if n != place and other.kind == "eq":
-                result[n] = Row("eq", without_tied_data(other.form, [row]))
+    for n in range(len(result)):
+        row = result[n]
+        for m, other in enumerate(result) if row.kind == "eq" else ():
+            if m != n and other.kind == "eq":
+                result[m] = Row("eq", without_tied_data(other.form, [row]))
     return tuple(result)
 
 
 def without_tied_data(form: Affine, rows: Iterable[Row]) -> Affine:
-    """A form without data that equations tell: ``2*idx[i] + k`` as ``p + k`` where ``p == 2*idx[i]``."""
+    """Eliminate tensor entries from ``form`` by equations: ``2*idx[i] + k`` is ``p + k`` where ``p == 2*idx[i]``."""
     for row in rows:
         for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
             factor, rest = divmod(form.coefficient(v), c)
@@ -210,13 +216,13 @@ def without_tied_data(form: Affine, rows: Iterable[Row]) -> Affine:
 
 
 def selected_in(form: Affine) -> frozenset[Variable]:
-    """The plain variables that stand in an index of data: what selects the data."""
+    """Return the plain variables inside indices of tensor entries in ``form``."""
     entries = data_entries([form]) if form.compounds() else ()
     return frozenset().union(*(entry.atoms() for entry in entries))
 
 
 def data_depth(form: Affine) -> int:
-    """How deep data select data in a form: 0 where it holds none.
+    """Return how deeply tensor entries are nested in each other's indices in a form; 0 without entries.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(DataEntry("jdx", (i,)))
@@ -228,48 +234,51 @@ def data_depth(form: Affine) -> int:
 
 
 def is_opaque(form: Affine, variables: Collection[Variable]) -> bool:
-    """Whether a form depends on some of the variables, and on those only as far as they select data.
+    """Return whether ``form`` depends on some of ``variables``, and on these only inside indices of tensor entries.
 
     >>> i, k = Affine.variable("i"), Affine.variable("k")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
     >>> is_opaque(entry - k, "i"), is_opaque(entry - k, "ik"), is_opaque(entry - i, "i"), is_opaque(k, "i")
     (True, False, True, False)
     """
-    held = form.atoms().intersection(variables)
-    return bool(held) and held <= selected_in(form)
+    common = form.atoms().intersection(variables)
+    return bool(common) and common <= selected_in(form)
 
 
 def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
-    """The rows that only the body of a sum over ``variables`` can test: no bound of a loop expresses them.
+    """Return the constraints that the body of a sum over ``variables`` has to test, since no loop bound can express
+    them.
 
-    An inequality may bound one variable by data that others select, ``k >= ptr[i]``, where no other row
-    wants the loop over ``i`` inside of that over ``k``.
+    An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
+    over ``i`` inside the one over ``k``.
 
     >>> i, k, p = (Affine.variable(v) for v in "ikp")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
     >>> tested([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
     [-p + idx[i] == 0, -p + idx[i] >= 0]
     """
-    found: list[Row] = []
-    around: dict[Variable, set[Variable]] = {}
+    result: list[Row] = []
+    enclosing: dict[Variable, set[Variable]] = {}
     for row in sorted(rows):
         outer = selected_in(row.form).intersection(variables)
         inner = row.form.atoms().intersection(variables) - outer
-        if outer and (row.kind != "ge" or not inner or _reach(around, outer) & inner):
-            found.append(row)
+        if outer and (row.kind != "ge" or not inner or _enclosing_loops(enclosing, outer) & inner):
+            result.append(row)
         elif outer:
             for v in inner:
-                around.setdefault(v, set()).update(outer)
-    return found
+                enclosing.setdefault(v, set()).update(outer)
+    return result
 
 
-def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """The variables whose loops stand around those of ``start``, these among them."""
+def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
+    """Return the variables of ``start`` and those of all loops that must enclose theirs; ``enclosing`` maps a variable
+    to these.
+    """
     reached: set[Variable] = set()
     waiting = list(start)
     while waiting:
         v = waiting.pop()
         if v not in reached:
             reached.add(v)
-            waiting += around.get(v, ())
+            waiting += enclosing.get(v, ())
     return reached

@@ -1,4 +1,4 @@
-"""Maxima and minima of forms: what clamped indices such as ``Max(0, Min(i - 1, n - 1))`` need.
+"""Maxima and minima of forms, as in clamped indices ``Max(0, Min(i - 1, n - 1))``.
 
 All of them are made of one compound, the positive part ``max(0, f)``: ``max(f, g)`` is
 ``f + max(0, g - f)``, ``min(f, g)`` is ``f - max(0, f - g)`` and ``|f|`` is ``2*max(0, f) - f``. It is the
@@ -16,7 +16,9 @@ from .rows import substitute_all
 
 
 class PositivePart(Compound):
-    """The integer ``max(0, form)``; built by `positive_part`."""
+    """The integer ``max(0, form)``, by which all maxima, minima and absolute values are written; built by
+    `positive_part`.
+    """
 
     __slots__ = ("form",)
     rank = 3
@@ -27,21 +29,27 @@ class PositivePart(Compound):
         self._hash = hash(("positive part", form))
 
     def key(self) -> tuple[Any, ...]:
+        """Return the form as a tuple."""
         return (self.form,)
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the form inside."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the positive part of the form with variables replaced by ``mapping``; None if the form does not
+        change.
+        """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else positive_part(inner)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """Return ``max(0, form)`` at ``values`` of all plain variables, which may be arrays."""
         value = self.form.evaluate(values)
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Row, ...]:
-        """Lower bounds: the value is at least 0 and at least the form; `cases` adds that it equals one of the two."""
+        """Return its lower bounds ``self >= 0`` and ``self >= form``; `cases` adds that one of them is attained."""
         itself = Affine.variable(self)
         return Row("ge", itself), Row("ge", itself - self.form)
 
@@ -50,7 +58,7 @@ class PositivePart(Compound):
 
 
 def positive_part(form: Affine) -> Affine:
-    """``max(0, form)`` as a form: a common divisor stands outside, and the first term inside is positive.
+    """Return ``max(0, form)`` as a form: a common divisor is moved out, and the first coefficient inside is positive.
 
     >>> i = Affine.variable("i")
     >>> positive_part(2 * i - 4), positive_part(1 - i), positive_part(positive_part(i) + 3)
@@ -58,7 +66,7 @@ def positive_part(form: Affine) -> Affine:
     """
     if form.is_constant:
         return Affine.of(max(0, form.constant))
-    if all(isinstance(v, PositivePart) for v, _ in form.terms):  # a sign that shows
+    if all(isinstance(v, PositivePart) for v, _ in form.terms):  # the sign is that of the coefficients
         if form.constant >= 0 and all(c > 0 for _, c in form.terms):
             return form
         if form.constant <= 0 and all(c < 0 for _, c in form.terms):
@@ -70,7 +78,7 @@ def positive_part(form: Affine) -> Affine:
 
 
 def greatest(forms: Iterable[Affine]) -> Affine:
-    """The maximum of one or more forms; of those that differ by a number only one is asked for.
+    """Return the maximum of one or more forms; of forms that differ by a constant only the largest counts.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> greatest([i, Affine.of(0)]), greatest([i + 1, i - 2, i])
@@ -88,7 +96,7 @@ def greatest(forms: Iterable[Affine]) -> Affine:
 
 
 def least(forms: Iterable[Affine]) -> Affine:
-    """The minimum of one or more forms: ``-greatest(-form, ...)``.
+    """Return the minimum of one or more forms: ``-greatest(-form, ...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> least([i, n - 1])
@@ -97,11 +105,13 @@ def least(forms: Iterable[Affine]) -> Affine:
     return -greatest(-form for form in forms)
 
 
-# ---------------------------------------------------------------------------- as a person writes them
+# ---------------------------------------------------------------------------- notation with max, min and abs
 
 
 class Extremum(NamedTuple):
-    """``coefficient`` times the maximum or the minimum of two forms."""
+    """``coefficient`` times the maximum or minimum of the forms ``one`` and ``other``, or the absolute value of
+    ``one``.
+    """
 
     coefficient: int
     function: Literal["max", "min", "abs"]
@@ -110,7 +120,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """A form without its positive parts, and the maxima, minima and absolute values that they stand for.
+    """Return ``form`` without its positive parts, and the maxima, minima and absolute values to add, in the shortest
+    notation.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + least([i + 1, n - 1]))
@@ -121,31 +132,33 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
     (0, [Extremum(coefficient=1, function='min', one=i, other=-i + 6)])
     """
     found = []
-    # What stands inside of another one is written there.
+    # A positive part inside another one becomes part of its operands.
     while (part := outermost(form, lambda v, c: True)) is not None:
         c = form.coefficient(part)
         rest = form - Affine({part: c})
         alone = not any(isinstance(v, PositivePart) for v, _ in rest.terms)
         written = [
-            _written(rest, part.form, c, alone=alone),
-            _written(rest, part.form * abs(c), 1 if c > 0 else -1, alone=alone),
+            _with_extremum(rest, part.form, c, alone=alone),
+            _with_extremum(rest, part.form * abs(c), 1 if c > 0 else -1, alone=alone),
         ]
         if c % 2 == 0:
             written.append((rest + part.form * (c // 2), Extremum(c // 2, "abs", part.form, -part.form)))
-        form, extremum = min(written, key=_length)
+        form, extremum = min(written, key=_number_of_terms)
         found.append(extremum)
     return form, found
 
 
-def outermost(form: Affine, chosen: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """A positive part among the terms that is ``chosen`` with its coefficient, and stands in no other one there."""
+def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
+    """Return a positive part of ``form`` that ``accepts`` with its coefficient and that no other term contains; None if
+    there is none.
+    """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}
-    return next((v for v, c in reversed(parts) if v not in inside and chosen(v, c)), None)
+    return next((v for v, c in reversed(parts) if v not in inside and accepts(v, c)), None)
 
 
 def shown(form: Affine) -> str:
-    """The text of a form over names, with maxima and minima as a person writes them.
+    """Return the text of a form, with maxima and minima written as ``max(...)`` and ``min(...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> shown(least([i, n - 1]) + 2)
@@ -158,19 +171,22 @@ def shown(form: Affine) -> str:
     return str(rest)
 
 
-def _length(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """The number of all terms of a form with an extremum, and the number of those outside of it.
+def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
+    """Return, as a sort key, the number of all terms of a form and an extremum, and of those outside of the extremum.
 
-    ``min(i, 6 - i)`` is as short as ``3 - |i - 3|``, and has nothing beside it; ``|i|`` is shorter than ``max(i, -i)``.
+    ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
-    left, extremum = written
+    rest, extremum = written
     inside = (extremum.one, *(() if extremum.function == "abs" else (extremum.other,)))
-    beside, *lengths = (len(form.terms) + bool(form.constant) for form in (left, *inside))
-    return beside + sum(lengths), beside
+    outside, *lengths = (len(form.terms) + bool(form.constant) for form in (rest, *inside))
+    return outside + sum(lengths), outside
 
 
-def _written(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """``s + max(0, f)`` as ``max(s, s + f)`` with the terms ``s`` that shorten ``s + f``; numbers too if ``alone``."""
+def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
+    """Return ``rest + c*max(0, form)`` as a form and an extremum, into which terms of ``rest`` go that shorten it.
+
+    ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
+    """
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * form
     slopes = {v: (b // size, step.coefficient(v)) for v, b in rest.terms if b % size == 0}
@@ -180,15 +196,16 @@ def _written(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine
     if sign < 0 and share.is_constant:
         return rest, Extremum(c, "max", Affine(), form)
     extremum = Extremum(size, "max" if sign > 0 else "min", share, share + step)
-    return rest - share * size, _opposite(extremum) if all(map(_is_negative, extremum[2:])) else extremum
+    return rest - share * size, _of_negated_operands(extremum) if all(map(_is_negative, extremum[2:])) else extremum
 
 
 def _is_negative(form: Affine) -> bool:
+    """Return whether the first coefficient is negative; False for a constant."""
     return bool(form.terms) and form.terms[0][1] < 0
 
 
-def _opposite(extremum: Extremum) -> Extremum:
-    """``max(-i, 1 - n)`` as ``-min(i, n - 1)``."""
+def _of_negated_operands(extremum: Extremum) -> Extremum:
+    """Return an equal extremum of the negated operands: ``max(-i, 1 - n)`` is ``-min(i, n - 1)``."""
     c, function, one, other = extremum
     return Extremum(-c, "min" if function == "max" else "max", -one, -other)
 
@@ -197,25 +214,26 @@ def _opposite(extremum: Extremum) -> Extremum:
 
 
 def parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
-    """All positive parts in forms, inner ones before those that they stand in."""
+    """Return all positive parts in ``forms``, each once, nested ones before those that contain them."""
     found: dict[PositivePart, None] = {}
-    _note_parts(forms, found)
+    _collect_parts(forms, found)
     return list(found)
 
 
-def _note_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> None:
+def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> None:
+    """Add all positive parts in ``forms`` to ``found``, nested ones first."""
     for form in forms:
         for v, _ in form.terms:
             if isinstance(v, Compound):
-                _note_parts(v.forms(), found)
+                _collect_parts(v.forms(), found)
                 if isinstance(v, PositivePart):
                     found[v] = None
 
 
 def pieces(part: PositivePart, *, tie_is_zero: bool = False) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:
-    """The condition and the value of a positive part that is its form, and of one that is 0.
+    """Return the disjoint cases of a positive part, each a condition and the value there: its form, and 0.
 
-    They exclude each other; both values are right where the form is 0.
+    Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
 
     >>> pieces(PositivePart(Affine.variable("i")))
     ((i >= 0, i), (-i - 1 >= 0, 0))
@@ -225,13 +243,13 @@ def pieces(part: PositivePart, *, tie_is_zero: bool = False) -> tuple[tuple[Row,
 
 
 CASES_LIMIT = 4
-"""Of more positive parts in a question only the definitions are known."""
+"""The default number of positive parts that `cases` splits by; of others only the definitions are known."""
 
 
 def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Row, ...]]:
-    """Systems without positive parts that have together the points of ``rows``, each of them once.
+    """Yield disjoint systems without positive parts that together have the points of ``rows``.
 
-    Of more than ``limit`` positive parts some are left, of which the systems know the definitions alone.
+    They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Row("ge", positive_part(i) - j)]))
@@ -248,9 +266,8 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
 
 
 def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
-    """An inequality without the positive parts that it subtracts: ``g >= max(0, f)`` is ``g >= 0`` and ``g >= f``.
-
-    Those without any of the ``variables`` stay.
+    """Split an inequality that subtracts positive parts over ``variables``: ``g >= max(0, f)`` is ``g >= 0`` and ``g >=
+    f``.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
     >>> split_clamps(Row("ge", least([i, n]) - k), frozenset("ikn"))

@@ -1,10 +1,8 @@
 """Fourier-Motzkin elimination (Urban and van der Smagt, section 4.2, eqs. (27) to (34)).
 
-Exact over the rationals. Over the integers a projection holds every point that has a pre-image,
+Exact over the rationals. Over the integers a projection contains every point that has a pre-image,
 and perhaps some that have none (the paper calls the result tight; it is so only where one of each
-pair of coefficients is a unit).
-
-`common_rows` tells what holds of all points of several projections.
+pair of coefficients is a unit). `common_rows` bounds the union of several systems.
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
 def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None:
-    """The rows on the other variables that follow from ``rows``; None where they contradict.
+    """Return the constraints on the other variables that follow from ``rows``; None if they contradict each other.
 
     Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
     a point of ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation
-    with a unit coefficient is substituted, another one scaled; else each lower bound meets each
-    upper bound. Rows without the variable pass, congruences among them too.
+    with a unit coefficient is substituted, another one scaled; else each lower bound is combined with
+    each upper bound. Rows without the variable stay, congruences among them too.
 
     Raises
     ------
     ValueError
-        If a congruence, a quotient or a product holds the variable.
+        If a congruence, a quotient or a product contains the variable.
 
     Examples
     --------
@@ -44,35 +42,35 @@ def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None
     merged = merge_parallel(rows)
     if merged is None:
         return None
-    passed: list[Row] = []
-    held: list[tuple[int, Row]] = []
+    others: list[Row] = []
+    involved: list[tuple[int, Row]] = []
     for row in merged:
         coefficient = row.form.coefficient(variable)
-        _refuse_hidden(row, variable, coefficient)
+        _check_is_affine(row, variable, coefficient)
         if coefficient:
-            held.append((coefficient, row))
+            involved.append((coefficient, row))
         else:
-            passed.append(row)
-    equations = [(abs(c), position) for position, (c, row) in enumerate(held) if row.kind == "eq"]
+            others.append(row)
+    equations = [(abs(c), position) for position, (c, row) in enumerate(involved) if row.kind == "eq"]
     if equations:
-        passed += _with_equation(held, min(equations)[1])
+        others += _substitute_equation(involved, min(equations)[1])
     else:
-        lows = [(c, row.form) for c, row in held if c > 0]
-        highs = [(-c, row.form) for c, row in held if c < 0]
-        passed += (Row("ge", b * low + a * high) for (a, low), (b, high) in product(lows, highs))
-    return merge_parallel(passed)
+        lows = [(c, row.form) for c, row in involved if c > 0]
+        highs = [(-c, row.form) for c, row in involved if c < 0]
+        others += (Row("ge", b * low + a * high) for (a, low), (b, high) in product(lows, highs))
+    return merge_parallel(others)
 
 
 def project(
-    rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = (), most: int | None = None
+    rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = (), max_rows: int | None = None
 ) -> tuple[Row, ...] | None:
-    """All variables of ``drop`` eliminated, the cheapest first; None where the rows contradict.
+    """Eliminate all variables of ``drop`` from ``rows``, the cheapest first; None if the constraints contradict each
+    other.
 
-    Law: as `eliminate`, for all variables together. Before the rows grow, and where they have grown, those implied
-    by the others and ``facts`` (which must not hold the variables) are removed, so that the number of rows stays
-    near the number of faces. Where they have grown to more than ``most``, only the simplest stay: all points fulfil
-    the result, but it may hold others. So it is where a congruence, a quotient or a product holds one of the
-    variables, at first or after others have gone: such rows are left out.
+    Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
+    implied by the others and by ``facts`` (which must not contain the variables) are removed, so that it stays near
+    the number of faces. If more than ``max_rows`` remain, only the simplest stay; rows with one of the variables in a
+    congruence, a quotient or a product are left out. In both cases the result contains the projection.
 
     Examples
     --------
@@ -85,8 +83,8 @@ def project(
     remaining = list(dict.fromkeys(drop))
     irredundant = False
     while current is not None and remaining:
-        system = current = _affine_in(current, remaining)
-        variable = min(remaining, key=lambda v: _cost(system, v))
+        system = current = _with_affine_occurrences(current, remaining)
+        variable = min(remaining, key=lambda v: _elimination_cost(system, v))
         if not irredundant and grows(system, variable):
             current = without_redundant(system, facts)
             irredundant = True
@@ -95,12 +93,12 @@ def project(
         current = eliminate(system, variable)
         irredundant = irredundant or (current is not None and len(current) > len(system))
         if current is not None and irredundant:
-            current = simplest(current, facts, most)
+            current = simplest(current, facts, max_rows)
     return None if current is not None and FALSE in current else current
 
 
 def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row, ...] | None:
-    """The rows without ``drop`` that hold just where integers complete them; None where elimination may lose some.
+    """Eliminate ``drop`` exactly over the integers; None if the elimination of one variable may be inexact.
 
     Law: a point of integers fulfils the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.
@@ -118,8 +116,8 @@ def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row,
     remaining = set(drop)
     while current is not None and remaining:
         system = current
-        affine = [v for v in sorted(remaining) if len(_affine_in(system, [v])) == len(system)]
-        variable = next((v for v in affine if not _cost(system, v)[0]), None)
+        affine = [v for v in sorted(remaining) if len(_with_affine_occurrences(system, [v])) == len(system)]
+        variable = next((v for v in affine if not _elimination_cost(system, v)[0]), None)
         if variable is None:
             return None
         remaining.remove(variable)
@@ -128,26 +126,26 @@ def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row,
 
 
 def grows(rows: Collection[Row], variable: Variable) -> bool:
-    """Whether the elimination of a variable may leave more rows than there are."""
-    return _cost(rows, variable)[1] > 0
+    """Return whether the elimination of ``variable`` may give more rows than there are."""
+    return _elimination_cost(rows, variable)[1] > 0
 
 
-def simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tuple[Row, ...]:
-    """The rows without redundant ones, and without the hardest to read where there are more than ``most``."""
-    kept = without_redundant(rows, facts)
-    if most is None or len(kept) <= most:
-        return kept
-    simple = set(sorted(kept, key=complexity)[:most])
-    return tuple(row for row in kept if row in simple)
+def simplest(rows: Sequence[Row], facts: Sequence[Row], max_rows: int | None) -> tuple[Row, ...]:
+    """Return ``rows`` without redundant ones, and only the ``max_rows`` simplest of them if that is given."""
+    irredundant = without_redundant(rows, facts)
+    if max_rows is None or len(irredundant) <= max_rows:
+        return irredundant
+    simple = set(sorted(irredundant, key=complexity)[:max_rows])
+    return tuple(row for row in irredundant if row in simple)
 
 
-def _affine_in(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
-    """The rows, in lowest terms, that show what they say of the variables by coefficients alone."""
+def _with_affine_occurrences(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
+    """Return the rows that depend on ``variables`` by coefficients only, not in congruences or inside compounds."""
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
 
-def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
-    """What the elimination of a variable costs: pairs that are inexact over the integers, rows gained."""
+def _elimination_cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
+    """Return the cost of eliminating a variable: the number of pairs inexact over the integers, and of rows gained."""
     lows: list[int] = []
     highs: list[int] = []
     equations: list[int] = []
@@ -165,17 +163,20 @@ def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
     return (inexact, len(lows) * len(highs) - len(lows) - len(highs))
 
 
-def _with_equation(held: Sequence[tuple[int, Row]], chosen: int) -> Iterable[Row]:
-    """The rows that hold a variable, with it eliminated by one equation among them."""
-    pivot, equation = held[chosen]
+def _substitute_equation(involved: Sequence[tuple[int, Row]], position: int) -> Iterable[Row]:
+    """Yield the other rows with the variable eliminated by the equation at ``position``.
+
+    ``involved`` are the coefficients of the variable with their rows.
+    """
+    pivot, equation = involved[position]
     size, sign = abs(pivot), 1 if pivot > 0 else -1
-    for position, (coefficient, row) in enumerate(held):
-        if position != chosen:
+    for n, (coefficient, row) in enumerate(involved):
+        if n != position:
             yield Row(row.kind, size * row.form - (sign * coefficient) * equation.form)
 
 
-def _refuse_hidden(row: Row, variable: Variable, coefficient: int) -> None:
-    """Raise where a row depends on the variable in a way that elimination cannot see."""
+def _check_is_affine(row: Row, variable: Variable, coefficient: int) -> None:
+    """Raise ValueError if ``row`` depends on ``variable`` in a congruence or inside a compound."""
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")
     if variable in row.form.hidden():
@@ -183,9 +184,9 @@ def _refuse_hidden(row: Row, variable: Variable, coefficient: int) -> None:
 
 
 def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
-    """Rows that hold wherever those of one of the systems do: common rows, and bounds that each system has of its own.
+    """Return constraints that hold in the union of ``systems``: common rows, and the weakest of the systems' bounds.
 
-    A variable that all systems bound is bounded, by the greatest or least of these bounds.
+    A variable that all systems bound is bounded by the greatest or least of these bounds.
 
     Examples
     --------
@@ -194,20 +195,22 @@ def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable])
     (k >= 0, -k + n + max(0, i - n) >= 0)
     """
     first, *others = systems
-    found = [row for row in first if all(row in other for other in others)]
+    result = [row for row in first if all(row in other for other in others)]
     for v in variables:
         for sign in (1, -1):
-            if not any(_bounding(row, v, sign) for row in found):
+            if not any(_bounding_form(row, v, sign) for row in result):
                 bounds = [_simplest_bounds(system, v, sign) for system in systems]
                 slopes = set(bounds[0]).intersection(*bounds[1:])
                 if slopes:
                     slope = min(slopes, key=abs)
-                    found.append(Row("ge", Affine({v: slope}) + greatest(own[slope] for own in bounds)))
-    return tuple(found)
+                    result.append(Row("ge", Affine({v: slope}) + greatest(own[slope] for own in bounds)))
+    return tuple(result)
 
 
-def _bounding(row: Row, variable: Variable, sign: int) -> Affine | None:
-    """The form of an inequality that bounds the variable from below (1) or above (-1); None where the row has none."""
+def _bounding_form(row: Row, variable: Variable, sign: int) -> Affine | None:
+    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1); None if it does
+    not.
+    """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
     form = -row.form if row.kind == "eq" and row.form.coefficient(variable) * sign < 0 else row.form
@@ -215,7 +218,7 @@ def _bounding(row: Row, variable: Variable, sign: int) -> Affine | None:
 
 
 def _simplest_bounds(rows: Iterable[Row], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Of each slope of the variable the simplest bound, without the variable."""
-    forms = [form for row in rows if (form := _bounding(row, variable, sign)) is not None]
+    """Return the simplest lower (``sign`` 1) or upper bound for each coefficient of ``variable``, without its term."""
+    forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Row("ge", form)), reverse=True)
     return {c: form - Affine({variable: c}) for form in forms if (c := form.coefficient(variable))}

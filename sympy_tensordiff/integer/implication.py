@@ -1,8 +1,8 @@
-"""What rows imply over the integers: emptiness, implied rows, redundancy, ranges of forms.
+"""Consequences of constraints over the integers: emptiness, implication, redundancy, ranges of forms.
 
 All answers are sound over the integers: "empty" and "implied" are proofs. They are exact for the
 rational points that are left after the equations are solved over the integers and every
-inequality is tightened; where only deeper integer reasoning would tell, the answer is "no".
+inequality is tightened; where only deeper integer reasoning would decide, the answer is "no".
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .simplex import Dictionary
 from .system import Direction, System, definitions, system
 
 FALSE = Row("ge", Affine(None, -1))
-"""The row that never holds."""
+"""The constraint that never holds."""
 
 _Terms: TypeAlias = tuple[tuple[Variable, int], ...]
 _KIND_RANK = {"eq": 0, "mod": 1, "ge": 2}
 
 
 def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
-    """Whether no integer point fulfils ``rows`` and ``facts``, provably.
+    """Return whether ``rows`` and ``facts`` provably have no common integer point.
 
     Law: True is always right; False says that a rational point is left after tightening. It is
     the contradiction that the paper looks for in eq. (34), found by the simplex method. The
@@ -40,11 +40,11 @@ def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
     >>> is_empty([Row("eq", 2 * i - p)], [Row("mod", p + 1, 2)])
     True
     """
-    return _is_empty((*rows, *facts))
+    return _is_empty_by_cases((*rows, *facts))
 
 
 def implied(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether ``row`` provably holds at all integer points of ``rows`` (an empty system implies all).
+    """Return whether ``row`` provably holds at all integer points of ``rows`` (an empty system implies all).
 
     Examples
     --------
@@ -60,24 +60,26 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
     if reduced is True:
         return True
     if reduced is False:
-        return _is_empty(tuple(rows))
-    if _follows(reduced, rows):
+        return _is_empty_by_cases(tuple(rows))
+    if _is_implied_by_definitions(reduced, rows):
         return True
     if linear((reduced, *rows)) or not parts_in(r.form for r in (reduced, *rows)):
         return False
     if reduced.kind == "eq":
         return all(implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
-    # The row comes first, so that its own positive parts are decided where some have to be left.
-    return _is_empty((reduced.negation(), *rows))
+    # The row comes first, so that its own positive parts are split if there are too many for all.
+    return _is_empty_by_cases((reduced.negation(), *rows))
 
 
 def unimplied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
-    """The rows that do not provably follow from those that are known, each by itself."""
+    """Return the constraints that ``known`` does not provably imply, each tested by itself."""
     return [row for row in rows if not implied(row, known)]
 
 
-def _is_empty(rows: tuple[Row, ...]) -> bool:
-    """As `is_empty`: by cases of the maxima and minima, where their definitions alone do not tell."""
+def _is_empty_by_cases(rows: tuple[Row, ...]) -> bool:
+    """Return whether ``rows`` provably have no integer point, split by their maxima and minima if the definitions do
+    not suffice.
+    """
     if system(rows).is_empty:
         return True
     if linear(rows) or not parts_in(row.form for row in rows):
@@ -85,9 +87,9 @@ def _is_empty(rows: tuple[Row, ...]) -> bool:
     return all(system(case).is_empty for case in cases(rows))
 
 
-def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
-    """As `implied`, for a row in lowest terms, where of maxima and minima the definitions alone are known."""
-    if _is_stated(reduced, rows):
+def _is_implied_by_definitions(reduced: Row, rows: Sequence[Row]) -> bool:
+    """Return whether ``rows`` imply the normalised row ``reduced``, without splitting maxima and minima into cases."""
+    if _is_stated_or_weaker(reduced, rows):
         return True
     known = _system_with(reduced.form, rows)
     if known.is_empty:
@@ -99,8 +101,10 @@ def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
     return known.implies_nonnegative(reduced.form) and known.implies_nonnegative(-reduced.form)
 
 
-def _is_stated(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether a row is one of the rows, or weaker than one along it: most are, and no system has to be made."""
+def _is_stated_or_weaker(row: Row, rows: Sequence[Row]) -> bool:
+    """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a quick test before a system is
+    built.
+    """
     kind, (terms, constant), _ = row
     if kind != "ge":
         return row in rows
@@ -108,10 +112,10 @@ def _is_stated(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
-    """The least value of ``form`` over the rational points of the tightened system.
+    """Return the least value of ``form`` over the rational points of ``rows``, tightened over the integers; None if
+    unbounded or empty.
 
-    Law: no integer point of ``rows`` has a smaller value. None where the form is unbounded below,
-    and where the system is provably empty.
+    Law: no integer point of ``rows`` has a smaller value.
 
     Examples
     --------
@@ -125,18 +129,20 @@ def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
 
 
 def maximum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
-    """The greatest value of ``form``: ``-minimum(-form, rows)``, None as there."""
+    """Return the greatest value of ``form``: ``-minimum(-form, rows)``; None if it is unbounded or the rows provably
+    empty.
+    """
     value = minimum(-form, rows)
     return None if value is None else -value
 
 
 def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
-    """The rows that ``facts`` and the other rows do not imply, in lowest terms and in order.
+    """Return the constraints that ``facts`` and the other rows do not imply, in lowest terms and in order.
 
     Law: under ``facts`` the result has exactly the integer points of ``rows``, and no row of it is
-    `implied` by ``facts`` and the rest of it. Of several choices the simple rows stay: those with
-    more variables, then larger coefficients, then later in order are tried first. Where rows and
-    facts are provably empty the result is ``(FALSE,)``.
+    `implied` by ``facts`` and the rest of it. If there are several such results, the simple rows stay:
+    those with more variables, then larger coefficients, then later in order are tried first. If rows
+    and facts provably contradict each other, the result is ``(FALSE,)``.
 
     Examples
     --------
@@ -153,23 +159,24 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
     extrema = not linear(merged) and bool(parts_in(row.form for row in merged))
-    if whole.is_empty or (extrema and _is_empty((*merged, *facts))):
+    if whole.is_empty or (extrema and _is_empty_by_cases((*merged, *facts))):
         return (FALSE,)
-    kept = dict.fromkeys(merged)
-    # What follows from a row would stay behind when the row is dropped.
-    pruning = None if whole.has_met or whole.has_derived or extrema else _Pruning(whole)
+    remaining = dict.fromkeys(merged)
+    # Inequalities derived from a row would remain in the dictionary when the row is dropped.
+    pruning = None if whole.has_implicit_equality or whole.has_derived or extrema else _RedundancyElimination(whole)
     for row in sorted(reversed(merged), key=complexity, reverse=True):
         if pruning is not None and row.kind == "ge":
-            redundant = pruning.drops(row.form)
+            redundant = pruning.drop_if_redundant(row.form)
         else:
-            redundant = implied(row, (*facts, *(other for other in kept if other is not row)))
+            redundant = implied(row, (*facts, *(other for other in remaining if other is not row)))
         if redundant:
-            del kept[row]
-    return tuple(kept)
+            del remaining[row]
+    return tuple(remaining)
 
 
 def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
-    """As `remove_redundant`, but no row with data makes one without data redundant: that may be the bound of a loop.
+    """Return ``rows`` as `remove_redundant` does, but keep a row without tensor entries that only rows with some imply:
+    it may be a loop bound.
 
     >>> from .data import DataEntry
     >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
@@ -178,15 +185,14 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
     """
     plain, data = (rows, ()) if linear(rows) else partition_data(rows)
-    kept = remove_redundant(plain, facts)
-    return kept + remove_redundant(data, (*facts, *kept)) if data else kept
+    irredundant = remove_redundant(plain, facts)
+    return irredundant + remove_redundant(data, (*facts, *irredundant)) if data else irredundant
 
 
 def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
-    """The rows in lowest terms, one for each direction; None where two of them contradict.
+    """Return the rows in lowest terms, the strongest of each direction; None if two of them contradict each other.
 
-    Of parallel inequalities the strongest stays, opposite ones that meet become an equation, and
-    an equation replaces the inequalities along it.
+    Opposite inequalities that meet become an equation, and an equation replaces the inequalities along it.
 
     Examples
     --------
@@ -213,10 +219,10 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
     result: list[Row] = []
     for terms, form in strongest.items():
         opposite = strongest.get(tuple([(v, -c) for v, c in terms]))
-        room = 1 if opposite is None else form.constant + opposite.constant
-        if room < 0:
+        width = 1 if opposite is None else form.constant + opposite.constant
+        if width < 0:
             return None
-        if room > 0:
+        if width > 0:
             result.append(Row("ge", form))
         elif terms[0][1] > 0:
             result.append(Row("eq", form))
@@ -224,11 +230,13 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
 
 
 def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row, ...] | None:
-    """Inequalities moved to the nearest value that the equations and congruences allow; None as `merge_parallel`."""
-    ties = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
-    if not rows or not ties:
+    """Return ``rows`` with inequalities moved to the nearest value that the equations and congruences allow; None if
+    contradictory.
+    """
+    equations = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
+    if not rows or not equations:
         return rows
-    known = system(ties)
+    known = system(equations)
     if known.is_empty:
         return None
     tightened = tuple(Row("ge", row.form - known.excess(row.form)) if row.kind == "ge" else row for row in rows)
@@ -236,12 +244,12 @@ def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row,
 
 
 def _system_with(form: Affine, rows: Sequence[Row]) -> System:
-    """The system of ``rows``, with the definitions of compounds that only ``form`` holds."""
+    """Return the `System` of ``rows``, with the definitions of compounds that only ``form`` contains."""
     known = system(tuple(rows))
     if known.is_empty:
         return known
     compounds = [v for v, _ in form.terms if isinstance(v, Compound)]
-    # A product that only follows from others has a column, and nothing that is known of it.
+    # A product that only derived rows contain has a column, but none of its own rows.
     stated = {v for row in rows for v, _ in row.form.terms} if compounds else ()
     missing = [v for v in compounds if v not in stated]
     if not missing:
@@ -250,43 +258,45 @@ def _system_with(form: Affine, rows: Sequence[Row]) -> System:
 
 
 def complexity(row: Row) -> tuple[int, int, int]:
-    """How hard a row is to read; equations are the last to go."""
-    return (_KIND_RANK[row.kind], *_weight(row.form))
+    """Return a sort key: how hard a row is to read, and how late to be removed as redundant (equations last)."""
+    return (_KIND_RANK[row.kind], *_notation_size(row.form))
 
 
-def _weight(form: Affine) -> tuple[int, int]:
-    """Number of variables and sum of the coefficients, those inside compounds included."""
+def _notation_size(form: Affine) -> tuple[int, int]:
+    """Return the number of terms and the sum of the coefficients, those inside compounds included."""
     count, total = 0, 0
     for v, c in form.terms:
         count += 1
         total += abs(c)
         for form in v.forms() if isinstance(v, Compound) else ():
-            inner_count, inner_total = _weight(form)
+            inner_count, inner_total = _notation_size(form)
             count += inner_count
             total += inner_total
     return count, total
 
 
-class _Pruning:
-    """Inequalities of one system dropped one by one, in one simplex dictionary that loses their rows."""
+class _RedundancyElimination:
+    """Removes redundant inequalities of one system one by one, in one simplex dictionary that shrinks with them."""
 
     def __init__(self, whole: System) -> None:
         self.whole = whole
-        self.shares = whole.shares.copy()
+        self.multiplicity = whole.multiplicity.copy()
         self.places: dict[Direction, int] = {terms: r for r, terms in enumerate(whole.inequalities)}
         self.dictionary: Dictionary | None = None
 
-    def drops(self, form: Affine) -> bool:
-        """Whether the rows that are left imply ``form >= 0``, one of them; then it is dropped."""
+    def drop_if_redundant(self, form: Affine) -> bool:
+        """Drop ``form >= 0``, an inequality of the system, if the remaining ones imply it; return whether it was
+        dropped.
+        """
         inequality = self.whole.tightened(form)
         assert inequality is not None
         terms, constant = inequality
         if self.whole.inequalities.get(terms) != constant:
             return True  # a constant, or weaker than a parallel row
-        if self.shares[terms] > 1:
-            self.shares[terms] -= 1
+        if self.multiplicity[terms] > 1:
+            self.multiplicity[terms] -= 1
             return True
-        if all(self.whole.loose[i] for i, c in enumerate(terms) if c):
+        if all(self.whole.only_in_box[i] for i, c in enumerate(terms) if c):
             return False
         dictionary = self.dictionary or self.whole.dictionary()
         value, rest = dictionary.without(self.places[terms], -1)

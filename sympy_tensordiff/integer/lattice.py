@@ -17,11 +17,11 @@ Rows: TypeAlias = list[list[int]]
 
 # A few sweeps shorten a vector by a reduced basis (31 at most in 1,600 random systems); a
 # representative is valid after any number of them, so a bound costs no correctness.
-_SWEEPS = 100
+_MAX_SWEEPS = 100
 
 
 def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Row echelon form by unimodular row operations with a short transform.
+    """Return the row echelon form, a short unimodular transform to it, and a basis of the relations among the rows.
 
     Returns
     -------
@@ -42,32 +42,32 @@ def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
 
 
 def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The vectors that are no combination of those before them.
+    """Return the vectors that are not linear combinations of the vectors before them.
 
     Examples
     --------
     >>> independent([(1, 2), (2, 4), (0, 3), (1, 0)])
     [(1, 2), (0, 3)]
     """
-    found: list[tuple[int, ...]] = []
+    result: list[tuple[int, ...]] = []
     reduced: list[tuple[int, list[int]]] = []
     for vector in vectors:
         rest = list(vector)
-        for place, other in reduced:
-            if rest[place]:
-                rest = [other[place] * a - rest[place] * b for a, b in zip(rest, other, strict=True)]
+        for pivot, other in reduced:
+            if rest[pivot]:
+                rest = [other[pivot] * a - rest[pivot] * b for a, b in zip(rest, other, strict=True)]
         if any(rest):
             content = gcd(*rest)
-            reduced.append((next(place for place, c in enumerate(rest) if c), [c // content for c in rest]))
-            found.append(vector)
-    return found
+            reduced.append((next(pivot for pivot, c in enumerate(rest) if c), [c // content for c in rest]))
+            result.append(vector)
+    return result
 
 
 class _Reduction:
-    """The state of one reduction: rows ``a`` to be brought to echelon form, metric rows ``b``.
+    """The state of one lattice reduction: rows ``a`` to be brought to echelon form, metric rows ``b``.
 
     Each operation on rows is made on ``a`` and ``b`` alike; at first ``b`` is the identity, so
-    ``a == b * original`` holds throughout. The rows stand in reverse echelon order, zero rows of
+    ``a == b * original`` holds throughout. The rows are in reverse echelon order, zero rows of
     ``a`` first, and among those the ``b`` are LLL-reduced. The Gram-Schmidt data of ``b`` are
     integers: ``d[k + 1]`` is the Gram determinant of its first ``k + 1`` rows, ``mu[k][i] /
     d[i + 1]`` the coefficient of row ``k`` along the orthogonalised row ``i``.
@@ -82,16 +82,16 @@ class _Reduction:
         self.d = [1] * (count + 1)
         self.mu = [[0] * count for _ in range(count)]
         self.width = len(rows[0]) if rows else 0
-        self.lead = [self._leading(row) for row in self.a]  # the position of the pivot, `width` for a zero row
+        self.lead = [self._pivot_position(row) for row in self.a]  # the position of the pivot, `width` for a zero row
 
     def run(self) -> None:
-        """Bring ``a`` to reverse echelon form and shorten ``b``."""
+        """Bring ``a`` to reverse echelon form and shorten ``b``, in place."""
         for k in range(len(self.a)):
             self._make_pivot_positive(k)
         k = 1
         while k < len(self.a):
             self._reduce(k, k - 1)
-            if self._out_of_order(k):
+            if self._must_swap(k):
                 self._swap(k)
                 k = max(k - 1, 1)
             else:
@@ -99,10 +99,14 @@ class _Reduction:
                     self._reduce(k, i)
                 k += 1
 
-    def _leading(self, row: list[int]) -> int:
+    def _pivot_position(self, row: list[int]) -> int:
+        """Return the position of the first non-zero entry of a row, ``width`` for a zero row."""
         return next((j for j, entry in enumerate(row) if entry), self.width)
 
-    def _out_of_order(self, k: int) -> bool:
+    def _must_swap(self, k: int) -> bool:
+        """Return whether rows ``k - 1`` and ``k`` must be exchanged: by echelon order, or by LLL if both rows of ``a``
+        are 0.
+        """
         before, here = self.lead[k - 1], self.lead[k]
         if before < self.width:
             return before <= here
@@ -113,6 +117,7 @@ class _Reduction:
         return 100 * (d[k - 1] * d[k + 1] + self.mu[k][k - 1] ** 2) < 99 * d[k] * d[k]
 
     def _make_pivot_positive(self, k: int) -> None:
+        """Negate row ``k`` and its Gram-Schmidt data if its pivot is negative."""
         if self.lead[k] < self.width and self.a[k][self.lead[k]] < 0:
             self.a[k], self.b[k] = negated(self.a[k]), negated(self.b[k])
             self.mu[k] = negated(self.mu[k])
@@ -120,7 +125,9 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i``: the least residue under its pivot, or a shorter ``b``."""
+        """Subtract a multiple of row ``i`` from row ``k``: to the least residue under its pivot, or to a
+        shorter ``b``.
+        """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])
         if not q:
@@ -132,7 +139,7 @@ class _Reduction:
             mine[j] -= q * other[j]
         if lead < self.width:
             self.a[k] = minus(self.a[k], q, self.a[i])
-            self.lead[k] = self._leading(self.a[k])
+            self.lead[k] = self._pivot_position(self.a[k])
             self._make_pivot_positive(k)
 
     def _swap(self, k: int) -> None:
@@ -151,22 +158,23 @@ class _Reduction:
         d[k] = new
 
 
-def tidied(basis: Rows) -> Rows:
-    """A reduced basis, each vector shortened once more by all others, with agreed signs and order.
+def canonical_basis(basis: Rows) -> Rows:
+    """Return a reduced basis with each vector shortened once more by all others, in a canonical order and with
+    canonical signs.
 
-    The first non-zero entry of each vector is positive. Vectors with few non-zero entries come
-    first, short ones first among those.
+    The first non-zero entry of each vector is positive. Vectors with few non-zero entries come first, short ones first
+    among those.
     """
     basis = basis[:]
     for i in range(len(basis) if len(basis) > 1 else 0):
         basis[i] = shortened(basis[i], basis[:i] + basis[i + 1 :])
-    positive = [negated(v) if leading_entry(v) < 0 else v for v in basis]
+    positive = [negated(v) if first_nonzero(v) < 0 else v for v in basis]
     return sorted(positive, key=lambda v: (len(v) - v.count(0), dot(v, v), negated(v)))
 
 
 def shortened(vector: list[int], basis: Rows) -> list[int]:
-    """The vector minus multiples of the basis vectors, until none of them makes it shorter."""
-    for _ in range(_SWEEPS if basis else 0):
+    """Return ``vector`` minus multiples of the basis vectors, until none of them makes it shorter."""
+    for _ in range(_MAX_SWEEPS if basis else 0):
         start = vector
         for other in basis:
             q = nearest(dot(vector, other), dot(other, other))
@@ -178,7 +186,7 @@ def shortened(vector: list[int], basis: Rows) -> list[int]:
 
 
 def nearest(p: int, q: int) -> int:
-    """The integer nearest to ``p / q``, ``q > 0``; the one nearer to zero where two are.
+    """Return the integer nearest to ``p / q``, ``q > 0``; of two, the one nearer to zero.
 
     >>> nearest(1, 2), nearest(3, 2), nearest(-1, 2), nearest(-5, 3)
     (0, 1, 0, -2)
@@ -186,37 +194,37 @@ def nearest(p: int, q: int) -> int:
     return (2 * p + q - 1) // (2 * q) if p >= 0 else -((q - 1 - 2 * p) // (2 * q))
 
 
-def leading_entry(vector: Sequence[int]) -> int:
-    """The first non-zero entry, 0 where there is none."""
+def first_nonzero(vector: Sequence[int]) -> int:
+    """Return the first non-zero entry of a vector, 0 if all are zero."""
     return next(filter(None, vector), 0)
 
 
 def dot(v: Sequence[int], w: Sequence[int]) -> int:
-    """The inner product of two vectors of the same length."""
+    """Return the inner product of two vectors of the same length."""
     return sum(map(mul, v, w))
 
 
 def minus(v: list[int], q: int, w: list[int]) -> list[int]:
-    """The vector ``v - q * w``."""
+    """Return the vector ``v - q * w``."""
     return [x - q * y for x, y in zip(v, w, strict=True)]
 
 
 def negated(v: list[int]) -> list[int]:
-    """The vector ``-v``."""
+    """Return the vector ``-v``."""
     return [-x for x in v]
 
 
 def identity(size: int) -> Rows:
-    """The unit vectors."""
+    """Return the rows of the identity matrix."""
     return [[int(i == j) for j in range(size)] for i in range(size)]
 
 
 def transposed(rows: Rows, width: int) -> Rows:
-    """The ``width`` columns of the rows."""
+    """Return the transpose of a matrix with ``width`` columns, which may have no rows."""
     return [[row[j] for row in rows] for j in range(width)]
 
 
 def product(left: Rows, right: Rows) -> Rows:
-    """The matrix product; ``left`` may have no rows, ``right`` has at least one where ``left`` has."""
+    """Return the matrix product; ``left`` may have no rows, and ``right`` has at least one if ``left`` has."""
     columns = list(zip(*right, strict=True))
     return [[dot(row, column) for column in columns] for row in left]

@@ -1,7 +1,6 @@
 """Loop nests over the integer points of a system (section 4.2 of the paper, eqs. (22) to (26)).
 
-The range of each variable is a maximum and a minimum of forms in the parameters and the variables
-outside of it.
+Each loop runs from a maximum to a minimum of forms in the parameters and the outer loop variables.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
 from .rows import linear, partition, quotients_of
 from .unfolding import (
+    bounds_by_multiples,
     divided_bounds,
-    expressible,
+    innermost_bound,
     may_miss,
-    of_multiples,
     positive_divisors,
     rows_without_quotients,
     system_without_quotients,
 )
 
-MOST = 16
-"""An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""
+MAX_ROWS_FOR_ORDER = 16
+"""The most rows by which a loop order is chosen; more would only improve how the loops read and run."""
 
 
 class Bounds(NamedTuple):
@@ -44,13 +43,13 @@ class Bounds(NamedTuple):
     highs: tuple[tuple[Affine, int], ...]
 
     def range(self, values: Mapping[Variable, int]) -> range:
-        """The values of the variable at given values of all others."""
+        """Return the values of the loop variable at given ``values`` of all other variables."""
         low = max(-(-form.evaluate(values) // divisor) for form, divisor in self.lows)
         high = min(form.evaluate(values) // divisor for form, divisor in self.highs)
         return range(low, high + 1)
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Bounds:
-        """The bounds with other variables replaced."""
+        """Return the bounds with variables other than the loop variable replaced by ``mapping``."""
         lows, highs = (
             tuple((form.substitute(mapping), divisor) for form, divisor in side) for side in (self.lows, self.highs)
         )
@@ -64,26 +63,26 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
-    """The loop nest over ``variables``, outermost first, and the rows that hold none of them.
+    """Return the loop nest over ``variables``, outermost first, and the constraints without them: its guards.
 
-    Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, where the
+    Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables
     only tighten it (eqs. (30), (31)), so an outer value may have an empty inner range: a sum of
     nothing. Feasibility rows that come from projection alone (the matrix F of Algorithm 3) are not
     returned: an empty loop is 0 without them. No bound is implied by ``facts``, the returned rows,
-    the bounds outside of it and the other bounds of its variable.
+    the outer bounds and the other bounds of its variable.
 
-    What rows say that multiply an inner variable by a symbol only tightens the loops outside of it, as a rule;
-    where one of these has no other bound, ``multiples`` asks for it.
+    Rows that multiply an inner variable by a symbol are not used for the bounds of outer loops unless ``multiples``
+    asks for it: usually they only tighten these loops, but one of them may have no other bound.
 
-    Facts that hold a loop variable are ignored. Where the rows are provably empty, the nest is
+    Facts with a loop variable are ignored. If the rows are provably empty, the nest is
     ``0 .. -1`` and the returned rows are ``(FALSE,)``.
 
     Raises
     ------
     LoopBoundError
-        If a variable has no lower or no upper bound, or a congruence or quotient holds a loop
-        variable in a way that no bound expresses. The error holds variables: whoever knows their names gives them.
+        If a variable has no lower or no upper bound, or a congruence or quotient contains a loop
+        variable in a way that no bound expresses. It has variables as arguments; callers insert their names.
 
     Examples
     --------
@@ -100,39 +99,39 @@ def bounds(
     merged = merge_parallel(rows if linear(rows) else rows_without_quotients(rows, loops))
     guards = (FALSE,) if merged is None else without_redundant(partition(merged, loops)[0], outside)
     if merged is None or FALSE in guards:
-        return _nothing(variables)
+        return _empty_nest(variables)
     known = (*outside, *guards)
     system = without_redundant(partition(merged, loops)[1], known)
     if not linear(system):
-        _check_data(system, variables)
+        _check_selected_entries(system, variables)
     levels: list[list[Row]] = []
     for variable in reversed(variables):
         if FALSE in system:
-            return _nothing(variables)
+            return _empty_nest(variables)
         system = system if linear(system) else system_without_quotients(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
-            system = _projected(system, variable, variables[: -len(levels)], known, multiples=multiples)
+            system = _project_out(system, variable, variables[: -len(levels)], known, multiples=multiples)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
-        # The only bound of its side is needed: nothing else holds the variable.
-        kept = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
-        if FALSE in kept:
-            return _nothing(variables)
-        kept = _without_weaker_than_multiples(kept, variable, known)
-        positive = () if linear(kept) else positive_divisors(variable, kept, known)
+        # The only bound of its side is needed: no other row contains the variable.
+        irredundant = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
+        if FALSE in irredundant:
+            return _empty_nest(variables)
+        irredundant = _without_weaker_than_multiples(irredundant, variable, known)
+        positive = () if linear(irredundant) else positive_divisors(variable, irredundant, known)
         guards, known = guards + positive, known + positive
-        nest.append(_bounds_of(variable, kept, known))
-        known += kept
+        nest.append(_solve_for(variable, irredundant, known))
+        known += irredundant
     return tuple(nest), guards
 
 
 def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()) -> tuple[Variable, ...]:
-    """A good loop order of ``variables``, outermost first.
+    """Return a good loop order of ``variables``, outermost first.
 
-    Innermost goes, step by step, the variable whose elimination is exact over the integers, adds
-    the fewest rows on the other variables and has unit coefficients; the last one given where
-    nothing else decides, so that independent variables keep their order.
+    From the inside out, each step takes the variable whose elimination is exact over the integers, adds
+    the fewest rows on the other variables and has unit coefficients; of equally good ones the last of
+    ``variables``, so that independent variables stay in order.
 
     Examples
     --------
@@ -155,91 +154,102 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     irredundant = False
     while len(remaining) > 1 and system is not None:
         current = system
-        chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining, known))
-        if not irredundant and grows(current, chosen):
-            system = simplest(current, known, MOST)
+        next_inner = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining, known))
+        if not irredundant and grows(current, next_inner):
+            system = simplest(current, known, MAX_ROWS_FOR_ORDER)
             irredundant = True
             continue
-        remaining.remove(chosen)
-        inner.append(chosen)
-        system = eliminate(_affine_in(current, chosen), chosen)
+        remaining.remove(next_inner)
+        inner.append(next_inner)
+        system = eliminate(_with_affine_occurrences(current, next_inner), next_inner)
         irredundant = irredundant or (system is not None and len(system) > len(current))
         if system is not None and irredundant:
-            system = simplest(system, known, MOST)
+            system = simplest(system, known, MAX_ROWS_FOR_ORDER)
     return (*remaining, *reversed(inner))
 
 
-def _check_data(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
-    """Raise where the innermost loop variable of a row selects data: no loop inside of it has bounds of these data."""
+def _check_selected_entries(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
+    """Raise LoopBoundError if a row has tensor entries that its innermost loop variable selects: an inner loop would
+    need them as bounds.
+    """
     for row in rows:
-        innermost = _selecting(row, variables)
+        innermost = _innermost_selector(row, variables)
         if innermost is not None:
             raise LoopBoundError(
-                "no bounds of a loop express {}, which data decide that {} selects: write the condition as a case of "
-                "the summand, Piecewise((..., condition), (0, True))",
+                "no bounds of a loop express {}, which depends on a tensor entry that {} selects: write the condition "
+                "as a case of the summand, Piecewise((..., condition), (0, True))",
                 row,
                 innermost,
             )
 
 
-def _selecting(row: Row, variables: Sequence[Variable]) -> Variable | None:
-    """The innermost loop variable of a row, where it selects data in it."""
+def _innermost_selector(row: Row, variables: Sequence[Variable]) -> Variable | None:
+    """Return the innermost loop variable of a row if it occurs in the index of a tensor entry; None otherwise."""
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in selected_in(row.form) else None
 
 
-def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
+def _contains_any(row: Row, variables: frozenset[Variable]) -> bool:
+    """Return whether one of ``variables`` occurs in ``row``."""
     return not variables.isdisjoint(row.form.atoms())
 
 
 def _are_inequalities(rows: Sequence[Row]) -> bool:
+    """Return whether all rows are inequalities."""
     return all(row.kind == "ge" for row in rows)
 
 
-def _projected(
+def _project_out(
     system: tuple[Row, ...], variable: Variable, outer: Sequence[Variable], known: Sequence[Row], *, multiples: bool
 ) -> tuple[Row, ...]:
-    """One variable eliminated from irredundant rows, and the rows that this makes redundant removed.
+    """Eliminate ``variable`` from irredundant rows, and remove the rows that this makes redundant.
 
-    What follows only tightens the loops over ``outer``: rows that no bound of these expresses are taken rationally,
-    and those about data that the variable of a bound selects are left out.
+    The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
+    rationals, and rows with tensor entries that the innermost of their variables selects are left out.
     """
-    more = of_multiples(system, variable, outer, known) if multiples else ()
-    result = eliminate((*_affine_in(system, variable), *more), variable)
+    products = bounds_by_multiples(system, variable, outer, known) if multiples else ()
+    result = eliminate((*_with_affine_occurrences(system, variable), *products), variable)
     if result is None:
         return (FALSE,)
     before = set(system)
-    kept = [row if row in before else expressible(row, outer) for row in result]
-    if all(row in before for row in kept):
+    relaxed = [row if row in before else innermost_bound(row, outer) for row in result]
+    if all(row in before for row in relaxed):
         return result
-    return without_redundant([row for row in kept if row is not None and _selecting(row, outer) is None], known)
+    return without_redundant(
+        [row for row in relaxed if row is not None and _innermost_selector(row, outer) is None], known
+    )
 
 
-def _affine_in(rows: Sequence[Row], variable: Variable) -> list[Row]:
-    """The rows without those that multiply the variable by a symbol: what follows from these would only tighten."""
+def _with_affine_occurrences(rows: Sequence[Row], variable: Variable) -> list[Row]:
+    """Return the rows that do not contain ``variable`` inside a compound; the others would only tighten outer loops."""
     return [row for row in rows if variable not in row.form.hidden()]
 
 
 def _without_weaker_than_multiples(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
-    """The bounds of a loop without ``i >= 0`` beside ``M*i >= 3``: only the negation has products with what is known.
+    """Remove bounds of ``variable`` that symbolic multiples of it imply, such as ``i >= 0`` next to ``M*i >= 3``.
 
-    The systems of all loops together keep them, where no elimination sees the rows that a symbol multiplies.
+    The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
+    not be done for several loops together: projection does not use the rows with a symbolic multiple.
     """
-    kept = list(rows)
+    remaining = list(rows)
     for row in rows if any(variable in row.form.hidden() for row in rows) else ():
-        others = [other for other in kept if other is not row]
+        others = [other for other in remaining if other is not row]
         if row.kind == "ge" and variable not in row.form.hidden() and is_empty((row.negation(), *others), known):
-            kept = others
-    return tuple(kept)
+            remaining = others
+    return tuple(remaining)
 
 
-def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+    """Return a nest of empty loops ``0 .. -1`` over ``variables``, with the guard that never holds."""
     empty = ((Affine(), 1),), ((Affine(None, -1), 1),)
     return tuple(Bounds(variable, *empty) for variable in variables), (FALSE,)
 
 
-def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> Bounds:
-    """Rows that all hold ``variable``, solved for it; an equation bounds it from both sides."""
+def _solve_for(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> Bounds:
+    """Return the bounds of ``variable`` by ``rows``, all of which contain it; an equation bounds it from both sides.
+
+    Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
+    """
     lows: list[tuple[Affine, int]] = []
     highs: list[tuple[Affine, int]] = []
     for row in rows:
@@ -253,8 +263,8 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
                 below, above = below or above, above or below
         lows += below
         highs += above
-    for found, side in ((lows, "lower"), (highs, "upper")):
-        if not found:
+    for side_bounds, side in ((lows, "lower"), (highs, "upper")):
+        if not side_bounds:
             raise LoopBoundError(
                 f"the index {{}} has no {side} bound in the indices outside of its loop: give its range numbers or "
                 "sizes as ends",
@@ -266,36 +276,38 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
 def _innermost_cost(
     rows: Sequence[Row], variable: Variable, loops: Sequence[Variable], known: Sequence[Row]
 ) -> tuple[int, ...]:
-    """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1.
+    """Return, as a sort key, how bad ``variable`` would be as the innermost loop: inexact pairs, new outer rows,
+    non-unit coefficients.
 
-    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs. Where such rows may leave
-    it no value, ``0 <= n*t - 2*u < m``, it stands outside: inside, it has none for most ``u`` if ``n`` is large. What
-    selects the data in the bounds of another variable stands outside of that loop, whatever it costs.
+    Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
+    a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if
+    ``n`` is large. A variable that selects a tensor entry in a bound of another one must be outside of that loop, at
+    any cost.
     """
     others = frozenset(loops) - {variable}
-    selecting = [] if linear(rows) else [row for row in rows if variable in selected_in(row.form)]
-    blocked = any(_holds_any(row, others - selected_in(row.form)) for row in selecting)
-    hiding = [row for row in rows if variable in row.form.hidden() and _holds_any(row, others)]
-    lost = len(hiding)
-    sparse = bool(hiding) and may_miss(hiding, variable, (*known, *partition(rows, [variable])[0]))
-    held = [(row.form.coefficient(variable), row) for row in _affine_in(rows, variable)]
-    held = [(c, row) for c, row in held if c]
-    shared = [abs(c) for c, row in held if _holds_any(row, others)]
+    selectors = [] if linear(rows) else [row for row in rows if variable in selected_in(row.form)]
+    blocked = any(_contains_any(row, others - selected_in(row.form)) for row in selectors)
+    hiding = [row for row in rows if variable in row.form.hidden() and _contains_any(row, others)]
+    skipped = len(hiding)
+    may_be_empty = bool(hiding) and may_miss(hiding, variable, (*known, *partition(rows, [variable])[0]))
+    involved = [(row.form.coefficient(variable), row) for row in _with_affine_occurrences(rows, variable)]
+    involved = [(c, row) for c, row in involved if c]
+    shared = [abs(c) for c, row in involved if _contains_any(row, others)]
     non_unit = sum(c > 1 for c in shared)
-    equations = [abs(c) for c, row in held if row.kind == "eq"]
+    equations = [abs(c) for c, row in involved if row.kind == "eq"]
     if equations:
-        return (blocked, sparse, min(equations) - 2 + lost, 0, non_unit)
-    inexact = lost
+        return (blocked, may_be_empty, min(equations) - 2 + skipped, 0, non_unit)
+    inexact = skipped
     new: dict[Row, None] = {}
-    for a, low in held:
-        for b, high in held:
+    for a, low in involved:
+        for b, high in involved:
             if a > 0 > b:
                 row = Row("ge", a * high.form - b * low.form)
-                if _holds_any(row, others):
+                if _contains_any(row, others):
                     inexact += a > 1 and b < -1
                     new[row] = None
                 elif a > 1 and b < -1:
                     # A gap of fixed width, as in i - 1 <= 6*v <= i, is empty for most values of the others.
                     inexact += not row.form.is_constant or row.form.constant < (a - 1) * (-b - 1)
     merged, present = merge_parallel(new) or (), set(rows)
-    return (blocked, sparse, inexact, sum(row not in present for row in merged), non_unit)
+    return (blocked, may_be_empty, inexact, sum(row not in present for row in merged), non_unit)

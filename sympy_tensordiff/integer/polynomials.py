@@ -1,4 +1,4 @@
-"""Polynomials in sizes, and their growth where all sizes are large and independent."""
+"""Polynomials in sizes, and their asymptotic growth if all sizes are large and independent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .affine import Affine, Quotient, Variable
 from .products import Product
 
 Monomial: TypeAlias = tuple[tuple[Variable, int], ...]
-"""Variables with their exponents, in order."""
+"""A product of powers: variables with their exponents, in order."""
 
 Growth: TypeAlias = frozenset[Monomial]
-"""The monomials of a polynomial that divide no other of them."""
+"""The growth of a polynomial: its monomials that do not divide another one."""
 
 
 class Polynomial:
@@ -40,28 +40,30 @@ class Polynomial:
 
     @staticmethod
     def of(form: Affine | int) -> Polynomial:
-        """Return an affine form as a polynomial; a quotient by a number is at most the exact one."""
+        """Return an affine form as a polynomial; products are multiplied out, and a floor quotient is replaced by the
+        exact quotient.
+        """
         if isinstance(form, int):
             return Polynomial({(): form})
         total = Polynomial({(): form.constant})
         for variable, coefficient in form.terms:
-            total += _variable(variable) * coefficient
+            total += _of_variable(variable) * coefficient
         return total
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
         terms = dict(self.terms)
-        for monomial, coefficient in _polynomial(other).terms.items():
+        for monomial, coefficient in _as_polynomial(other).terms.items():
             terms[monomial] = terms.get(monomial, 0) + coefficient
         return Polynomial(terms)
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
-        return self + _polynomial(other) * -1
+        return self + _as_polynomial(other) * -1
 
     def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
         terms: dict[Monomial, Fraction | int] = {}
         for one, a in self.terms.items():
-            for two, b in _polynomial(other).terms.items():
-                product = _times(one, two)
+            for two, b in _as_polynomial(other).terms.items():
+                product = _multiply_monomials(one, two)
                 terms[product] = terms.get(product, 0) + a * b
         return Polynomial(terms)
 
@@ -75,7 +77,7 @@ class Polynomial:
         return hash(frozenset(self.terms.items()))
 
     def evaluate(self, value: Callable[[Variable], int]) -> Fraction:
-        """Return the value where each variable has the integer ``value(variable)``."""
+        """Return the value at the integers ``value(variable)``."""
         total = Fraction(0)
         for monomial, coefficient in self.terms.items():
             product = Fraction(coefficient)
@@ -86,7 +88,7 @@ class Polynomial:
 
     @property
     def growth(self) -> Growth:
-        """The maximal monomials with a positive coefficient.
+        """The maximal monomials among those with a positive coefficient.
 
         >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
         >>> sorted((n * n + n * m + m + 7).growth)
@@ -106,16 +108,17 @@ class Polynomial:
 
 
 def maximal(monomials: Iterable[Monomial]) -> Growth:
-    """Return the monomials that divide no other of them."""
-    found: list[Monomial] = []
+    """Return the monomials that do not divide another one of them."""
+    result: list[Monomial] = []
     for monomial in sorted(set(monomials), key=degree, reverse=True):
-        if not any(divides(monomial, other) for other in found):
-            found.append(monomial)
-    return frozenset(found)
+        if not any(divides(monomial, other) for other in result):
+            result.append(monomial)
+    return frozenset(result)
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Whether a monomial of the first growth divides none of the second.
+    """Return whether a monomial of ``one`` divides none of ``other``: whether the first growth is not bounded by the
+    second.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)
@@ -125,32 +128,35 @@ def grows_faster(one: Growth, other: Growth) -> bool:
 
 
 def divides(one: Monomial, other: Monomial) -> bool:
-    """Whether no exponent of the first monomial is greater than that of the second."""
+    """Return whether the monomial ``one`` divides ``other``: no exponent is greater."""
     exponents = dict(other)
     return all(exponent <= exponents.get(variable, 0) for variable, exponent in one)
 
 
 def degree(monomial: Monomial) -> int:
-    """Return the sum of the exponents."""
+    """Return the sum of the exponents of a monomial."""
     return sum(exponent for _, exponent in monomial)
 
 
-def _polynomial(value: Polynomial | Fraction | int) -> Polynomial:
+def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
+    """Return a number as a constant polynomial, and a polynomial as it is."""
     return value if isinstance(value, Polynomial) else Polynomial({(): value})
 
 
-def _variable(variable: Variable) -> Polynomial:
+def _of_variable(variable: Variable) -> Polynomial:
+    """Return a variable of a form as a polynomial: a product multiplied out, a floor quotient as the exact one."""
     if isinstance(variable, Product):
         total = Polynomial({(): 1})
         for factor in variable.factors:
-            total *= _variable(factor)
+            total *= _of_variable(factor)
         return total
     if isinstance(variable, Quotient):
         return Polynomial.of(variable.form) * Fraction(1, variable.divisor)
     return Polynomial({((variable, 1),): 1})
 
 
-def _times(one: Monomial, other: Monomial) -> Monomial:
+def _multiply_monomials(one: Monomial, other: Monomial) -> Monomial:
+    """Return the product of two monomials, with equal variables joined and in order."""
     if not one or not other:
         return one or other
     exponents = dict(one)

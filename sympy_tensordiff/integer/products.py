@@ -1,9 +1,9 @@
-"""Products of variables, and quotients by them: what symbolic strides and sizes ``N*M`` need.
+"""Products of variables, and quotients by them, as in symbolic strides and sizes ``N*M``.
 
 A `Product` such as ``M*i`` is one variable of an affine form, so that forms with symbolic strides
-stay affine in their compounds; what is nonlinear about it is told to a system by the rows of
-`product_rows`. A `SymbolicQuotient` such as ``floor(p/M)`` is what solves ``p = M*i + j`` with
-``0 <= j < M`` (mixed radix); all divisors are positive, which whoever makes one has to know.
+stay affine in their compounds; a system learns about products by the inequalities of
+`product_rows`. A `SymbolicQuotient` such as ``floor(p/M)`` solves ``p = M*i + j`` with
+``0 <= j < M`` (mixed radix); all divisors are positive, which the caller has to ensure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 
 
 class Product(Compound):
-    """The integer ``v*w*...`` of two or more variables, in order; built by `times`."""
+    """The product ``v*w*...`` of two or more integer variables, in order, as one variable of a form; built by
+    `times`.
+    """
 
     __slots__ = ("factors",)
     rank = 1
@@ -28,25 +30,29 @@ class Product(Compound):
         self._hash = hash(("product", factors))
 
     def key(self) -> tuple[Any, ...]:
+        """Return the number of factors and the factors."""
         return len(self.factors), self.factors
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the factors as forms."""
         return tuple(map(Affine.variable, self.factors))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the product of the factors with variables replaced by ``mapping``; None if no factor changes."""
         forms = [form.substitute(mapping) for form in self.forms()]
         if all(form.terms == ((f, 1),) and not form.constant for form, f in zip(forms, self.factors, strict=True)):
             return None
         return times(*forms)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """Return the product at integer ``values`` of all plain variables."""
         result = 1
         for f in self.factors:
             result *= f.evaluate(values) if isinstance(f, Compound) else values[f]
         return result
 
     def without(self, factor: Variable) -> Affine:
-        """The product of the other factors."""
+        """Return the product of the other factors as a form; ``factor`` is removed once."""
         rest = list(self.factors)
         rest.remove(factor)
         return _monomial(rest)
@@ -68,25 +74,31 @@ class SymbolicQuotient(Compound):
         self._hash = hash(("symbolic quotient", form, divisor))
 
     def key(self) -> tuple[Any, ...]:
+        """Return the divisor and the form."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the dividend and the divisor as forms."""
         return self.form, self.divisor
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the quotient with variables replaced by ``mapping``; None if neither form changes."""
         form, divisor = self.form.substitute(mapping), self.divisor.substitute(mapping)
         return None if form is self.form and divisor is self.divisor else quotient_by(form, divisor)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """Return the quotient, rounded down, at integer ``values`` of all plain variables."""
         return self.form.evaluate(values) // self.divisor.evaluate(values)
 
     def definition(self) -> tuple[Row, ...]:
-        """The rows ``0 <= form - divisor*self <= divisor - 1``."""
+        """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
         rest = self.form - times(self.divisor, Affine.variable(self))
         return Row("ge", rest), Row("ge", self.divisor - 1 - rest)
 
-    def share(self, others: Affine, divisor: int) -> Affine | None:
-        """``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+    def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
+        """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
+        d*g)/(d*m))``.
+        """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -94,21 +106,22 @@ class SymbolicQuotient(Compound):
 
 
 def _monomial(factors: Sequence[Variable]) -> Affine:
-    """The product of plain variables and compounds as a form."""
-    return Affine.variable(_variable(factors)) if factors else Affine.of(1)
+    """Return the product of variables as a form; 1 without factors."""
+    return Affine.variable(_product_variable(factors)) if factors else Affine.of(1)
 
 
-def _variable(factors: Sequence[Variable]) -> Variable:
-    """The one factor, or the product of several."""
+def _product_variable(factors: Sequence[Variable]) -> Variable:
+    """Return the only factor, or the `Product` of several."""
     return factors[0] if len(factors) == 1 else Product(tuple(sorted(factors)))
 
 
 def _factors(variable: Variable) -> tuple[Variable, ...]:
+    """Return the factors of a product, or the variable itself as the only one."""
     return variable.factors if isinstance(variable, Product) else (variable,)
 
 
 def times(*forms: Affine) -> Affine:
-    """The product of forms, multiplied out.
+    """Return the product of forms, multiplied out.
 
     >>> M, i, j = (Affine.variable(v) for v in "Mij")
     >>> times(M, i + 2 * j - 1), times(M + 1, M - 1)
@@ -122,16 +135,16 @@ def times(*forms: Affine) -> Affine:
         for f, b in left:
             for g, c in right:
                 if b * c and (f or g):
-                    v = _variable((*f, *g))
+                    v = _product_variable((*f, *g))
                     terms[v] = terms.get(v, 0) + b * c
         result = Affine(terms, result.constant * form.constant)
     return result
 
 
 def quotient_by(form: Affine, divisor: Affine) -> Affine:
-    """``floor(form / divisor)`` as a form; the divisor is positive.
+    """Return ``floor(form / divisor)`` as a form; the divisor must be positive.
 
-    Terms that the divisor divides leave the quotient, and so does a common divisor of the numbers.
+    Terms that the divisor divides are moved out of the floor, and common factors of the numbers are cancelled.
 
     >>> p, i, M, N = (Affine.variable(v) for v in "piMN")
     >>> quotient_by(p - times(M, N, i) + 3 * M, M)
@@ -147,12 +160,12 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
     common = gcd(divisor.content(), divisor.constant, *(c for _, c in form.terms))
     if common > 1:  # floor((g*a + r) / (g*d)) = floor((a + floor(r/g)) / d)
         form, divisor = form.divided(common), divisor.divided(common)
-        more, form = divided(form, divisor)
-        whole += more
+        extra, form = divided(form, divisor)
+        whole += extra
     if len(divisor.terms) == 1 and not divisor.constant:  # floor((3*n + p) / (2*n)) = floor((n + p) / (2*n)) + 1
         ((v, c),) = divisor.terms
-        more = Affine.of(form.coefficient(v) // c)
-        whole, form = whole + more, form - times(more, divisor)
+        extra = Affine.of(form.coefficient(v) // c)
+        whole, form = whole + extra, form - times(extra, divisor)
     if form.is_constant and form.constant in (0, -1):  # -1 is -divisor at the least
         return whole + form.constant
     for v, c in form.terms:
@@ -164,48 +177,51 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
 
 
 def divided(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
-    """A quotient and a rest of fewer terms: ``form == quotient*divisor + rest``.
+    """Divide ``form`` as far as this gives fewer terms; return quotient and rest: ``form == quotient*divisor + rest``.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> divided(times(M + 2, i) + p, M + 2), divided(Affine.of(12), Affine.of(4))
     ((i, p), (3, 0))
     """
     whole = Affine()
-    for part in parts_by(form, divisor):
-        left = form + times(part, divisor)
-        if _length(left) < _length(form):
-            whole, form = whole - part, left
+    for negated in negated_partial_quotients(form, divisor):
+        shorter = form + times(negated, divisor)
+        if _number_of_terms(shorter) < _number_of_terms(form):
+            whole, form = whole - negated, shorter
     return whole, form
 
 
-def parts_by(form: Affine, divisor: Affine) -> list[Affine]:
-    """For each term of ``form`` that the leading term of ``divisor`` divides: minus their quotient."""
+def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
+    """Return, for each term of ``form`` that the leading term of ``divisor`` divides, minus the quotient of the two."""
     if divisor.is_constant:
         constant = divisor.constant
         parts = [Affine({v: -(c // constant)}) for v, c in form.terms if c % constant == 0]
         return parts + [Affine.of(-(form.constant // constant))] * (form.constant % constant == 0)
-    lead, by = max(divisor.terms, key=lambda term: (len(_factors(term[0])), term))
-    found = []
+    lead, leading_coefficient = max(divisor.terms, key=lambda term: (len(_factors(term[0])), term))
+    result = []
     for v, c in form.terms:
         rest = list(_factors(v))
-        if c % by == 0 and all(_removed(rest, f) for f in _factors(lead)):
-            found.append(_monomial(rest) * -(c // by))
-    return found
+        if c % leading_coefficient == 0 and all(_remove(rest, f) for f in _factors(lead)):
+            result.append(_monomial(rest) * -(c // leading_coefficient))
+    return result
 
 
-def _removed(factors: list[Variable], factor: Variable) -> bool:
+def _remove(factors: list[Variable], factor: Variable) -> bool:
+    """Remove ``factor`` once from ``factors``; return whether it was there."""
     if factor not in factors:
         return False
     factors.remove(factor)
     return True
 
 
-def _length(form: Affine) -> int:
+def _number_of_terms(form: Affine) -> int:
+    """Return the number of terms of a form, a non-zero constant included."""
     return len(form.terms) + bool(form.constant)
 
 
 def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
-    """``(a, rest)`` with ``form == a*variable + rest`` and neither holding the variable; None where there are none.
+    """Return ``(a, rest)`` with ``form == a*variable + rest``, neither containing the variable; None if ``form`` is not
+    linear in it.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> slope(p - times(M, i) - 2 * i, "i")
@@ -230,33 +246,38 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
 
 
 def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
-    """The quotients in a form, alone or as a factor of a product; those inside of others are not among them."""
+    """Return the quotients among the variables of a form and the factors of its products, but not those nested in
+    others.
+    """
     factors = (f for v, _ in form.terms for f in _factors(v))
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]
 
 
 def factors_in(forms: Iterable[Affine]) -> list[Variable]:
-    """The plain variables that are factors of products: of extents ``N*M`` the sizes, each of which is positive."""
-    held = (f for form in forms for v, _ in form.terms if isinstance(v, Product) for f in v.factors)
-    return list(dict.fromkeys(f for f in held if not isinstance(f, Compound)))
+    """Return the plain variables that are factors of products in ``forms``, each once.
+
+    In products of sizes such as ``N*M`` all of them are positive.
+    """
+    factors = (f for form in forms for v, _ in form.terms if isinstance(v, Product) for f in v.factors)
+    return list(dict.fromkeys(f for f in factors if not isinstance(f, Compound)))
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """What inequalities ``form >= 0`` say of the products in them and ``also`` of others, as inequalities.
+    """Return inequalities about the products in ``forms`` and ``also`` that follow from ``form >= 0`` for all
+    ``forms``.
 
-    For a product ``v*w`` every row that holds ``v`` may be multiplied by ``w``, where the rows say
-    that ``w`` is not negative (the first level of the reformulation-linearisation technique of
-    Sherali & Adams 1990).
+    For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
+    negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).
 
     >>> M, N, i = (Affine.variable(v) for v in "MNi")
     >>> product_rows([times(M, i), M - 1, N - 1 - i])
     [-M + M*N - M*i]
     """
     forms = list(forms)
-    held = (v for form in forms for v, _ in form.terms)
-    waiting = [v for v in dict.fromkeys(chain(held, also)) if isinstance(v, Product)]
+    variables = (v for form in forms for v, _ in form.terms)
+    waiting = [v for v in dict.fromkeys(chain(variables, also)) if isinstance(v, Product)]
     nonnegative = {form.terms[0][0] for form in forms if _is_lower_bound(form)}
-    found: dict[Affine, None] = {}
+    result: dict[Affine, None] = {}
     seen: set[Product] = set()
     while waiting:
         product = waiting.pop()
@@ -265,12 +286,15 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
             rest = product.without(v)
             if nonnegative.issuperset(_factors(rest.terms[0][0])):
                 rows = [times(rest, form) for form in forms if form.coefficient(v)]
-                found.update(dict.fromkeys(rows))
-                # The rows hold smaller products, of which something is known too.
+                result.update(dict.fromkeys(rows))
+                # The new rows contain smaller products, which are multiplied out in turn.
                 smaller = (w for row in rows for w, _ in row.terms if isinstance(w, Product))
                 waiting += [w for w in smaller if len(w.factors) < len(product.factors) and w not in seen]
-    return [form for form in found if form not in forms]
+    return [form for form in result if form not in forms]
 
 
 def _is_lower_bound(form: Affine) -> bool:
+    """Return whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive
+    constant.
+    """
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

@@ -1,4 +1,4 @@
-"""Remainders in forms as one writes them: ``f - d*floor(f/d)`` is ``f mod d``, whatever the quotient has become."""
+"""Remainders in forms: ``f - d*floor(f/d)`` is written ``f mod d``, in whatever form the floor has been normalised."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from .affine import Affine, Compound
-from .products import Product, divided, parts_by, quotient_by, quotients_in, times
+from .products import Product, divided, negated_partial_quotients, quotient_by, quotients_in, times
 
 Remainder = tuple[Affine, Affine, Affine]
-"""A factor, and the dividend and the divisor of the remainder that it multiplies."""
+"""``(factor, dividend, divisor)`` for ``factor * (dividend mod divisor)``."""
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """A form as it is shown: without what `remainders_in` and `digits_in` find, and that."""
+    """Split ``form`` for printing into a rest and the remainders that `remainders_in` and `digits_in` find in it."""
     if not form.compounds():
         return form, []
     form, remainders = remainders_in(form)
@@ -22,7 +22,7 @@ def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """The form without its remainders, and these.
+    """Split ``form`` into a rest and its remainders, recognised by their floor quotients.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
@@ -30,60 +30,65 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     (1, [(2, p, 4)])
     """
     # Outer ones first: what is left of Mod(Mod(i, 3), n) without the inner remainder has none.
-    found = sorted(sorted(dict.fromkeys(quotients_in(form))), key=_depth, reverse=True)
+    quotients = sorted(sorted(dict.fromkeys(quotients_in(form))), key=_nesting_depth, reverse=True)
     remainders = []
-    for quotient in found:
-        for dividend, divisor in _quotients_of(quotient, found):
-            if not _can_be_typed(dividend):
+    for quotient in quotients:
+        for dividend, divisor in _as_quotients(quotient, quotients):
+            if not _is_kept_by_sympy(dividend):
                 continue
             multiple = times(divisor, Affine.variable(quotient))
-            for part in parts_by(form, multiple):
-                short = form + times(part, multiple - dividend)
-                if _is_shorter(short, form, dividend, multiple):
-                    if part in (Affine.of(1), Affine.of(-1)) and _ends_at(divisor, short, part):
+            for factor in negated_partial_quotients(form, multiple):
+                rest = form + times(factor, multiple - dividend)
+                if _has_absorbed(rest, form, dividend, multiple):
+                    if factor in (Affine.of(1), Affine.of(-1)) and _is_complement(divisor, rest, factor):
                         # d - 1 - f mod d is (-f - 1) mod d
-                        short, part = short + times(part, divisor - 1), -part
-                        dividend = _least(-dividend - 1, divisor)
-                    form = short
-                    remainders.append((part, dividend, divisor))
-        form, taken = _of_rounded_terms(form, quotient)
+                        rest, factor = rest + times(factor, divisor - 1), -factor
+                        dividend = _with_least_coefficients(-dividend - 1, divisor)
+                    form = rest
+                    remainders.append((factor, dividend, divisor))
+        form, taken = _remainder_with_moved_terms(form, quotient)
         remainders += taken
     return form, remainders
 
 
-def _depth(variable: Any) -> int:
-    """How many compounds stand in one another."""
+def _nesting_depth(variable: Any) -> int:
+    """Return how deeply compounds are nested in a variable; 0 for a plain one."""
     if not isinstance(variable, Compound):
         return 0
-    return 1 + max((_depth(v) for form in variable.forms() for v in form.variables()), default=0)
+    return 1 + max((_nesting_depth(v) for form in variable.forms() for v in form.variables()), default=0)
 
 
-def _can_be_typed(dividend: Affine) -> bool:
-    """Whether SymPy 1.14 takes a remainder of it for that: ``Mod(2*Mod(i, 3), 3)`` is ``2*Mod(i, 3)`` to it."""
+def _is_kept_by_sympy(dividend: Affine) -> bool:
+    """Return whether SymPy 1.14 keeps a remainder of ``dividend`` correct: it evaluates ``Mod(2*Mod(i, 3), 3)`` to
+    ``2*Mod(i, 3)``.
+    """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 
 
-def _is_shorter(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Whether all terms of a remainder have left a form, or those of a quotient by a sum, and some others."""
+def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
+    """Return whether ``short`` lacks all terms of a remainder, or those of a multiple of a quotient by a sum and some
+    others.
+    """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
     gone = dict(short.terms).keys().isdisjoint(multiple.variables())
     return gone and len(multiple.terms) > 1 and len(short.terms) + 1 < len(form.terms)
 
 
-def _of_rounded_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """The remainder of ``f`` where SymPy has moved a rounded part of ``f`` into the quotient.
+def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
+    """Split ``form`` into a rest and a remainder whose floor SymPy has normalised: rounded terms have been moved into
+    it.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
     >>> quotient_by(f, n), remainders_in(f - times(n, quotient_by(f, n)) + n)
     (floor((n + 2*p)/(2*n)), (n, [(1, p + floor(n/2), n)]))
     """
-    factor, rest = _factor_of(form, quotient)
+    factor, rest = _split_factor(form, quotient)
     if factor == Affine():
         return form, []
-    ratio, left = divided(Affine.of(quotient.divisor), factor)
-    if left != Affine() or not ratio.is_constant:
+    ratio, remaining = divided(Affine.of(quotient.divisor), factor)
+    if remaining != Affine() or not ratio.is_constant:
         return form, []
     sign = 1 if ratio.constant > 0 else -1
     divisor = factor * sign
@@ -91,22 +96,22 @@ def _of_rounded_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remaind
     own = Affine({v: c for v, c in rest.terms if Affine.variable(v).atoms() <= inside}, rest.constant)
     for dividend in (rest, own):
         # f mod d is f - d*floor(f/d), and f + d*floor((d - 1 - f)/d)
-        for more in _above(dividend if sign < 0 else divisor - 1 - dividend, divisor, quotient):
+        for more in _differences_to_floor(dividend if sign < 0 else divisor - 1 - dividend, divisor, quotient):
             short = rest - dividend - sign * more.constant * divisor
-            if more.is_constant and len(short.terms) < len(form.terms) and _can_be_typed(dividend):
+            if more.is_constant and len(short.terms) < len(form.terms) and _is_kept_by_sympy(dividend):
                 return short, [(Affine.of(1), divided(dividend, divisor)[1], divisor)]
     return form, []
 
 
-def _above(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """``floor(form/divisor) - quotient`` twice: either rounded up as ``-floor((d - 1 - f)/d)`` takes in other terms."""
+def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
+    """Return ``floor(form/divisor) - quotient``, with the floors taken directly, and as ``-floor((d - 1 - f)/d)``."""
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
     return down, quotient_by(by - 1 - quotient.form, by) - quotient_by(divisor - 1 - form, divisor)
 
 
-def _factor_of(form: Affine, variable: Any) -> tuple[Affine, Affine]:
-    """What multiplies a compound in a form, and the other terms."""
+def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
+    """Return the factor of a compound in ``form``, summed over its products, and the other terms."""
     factor, rest = Affine(), Affine(None, form.constant)
     for v, c in form.terms:
         if v == variable:
@@ -119,10 +124,11 @@ def _factor_of(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """The form with smaller coefficients, where remainders give these; beside it those remainders as `remainders_in`.
+    """Split ``form`` into one with smaller coefficients and remainders that make up for these, in the format of
+    `remainders_in`.
 
-    Of ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)``
-    where no other quotient of ``p`` has digits of its own.
+    In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
+    there is no other quotient of ``p``.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
@@ -131,52 +137,58 @@ def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     >>> digits_in(4 * quotient(p, 2) - p)
     (p, [(-2, p, 2)])
     """
-    found = sorted(form.quotients())
+    quotients = sorted(form.quotients())
     remainders = []
-    for quotient in found:
-        for dividend, by in _quotients_of(quotient, found):
-            v, d = _only_variable(dividend), by.constant
+    for quotient in quotients:
+        for dividend, divisor in _as_quotients(quotient, quotients):
+            v, d = _as_variable(dividend), divisor.constant
             a, c = form.coefficient(v), form.coefficient(quotient)
             if v is None or not a or not c:
                 continue
             size, split, joined = abs(a) + abs(c), abs(a) + abs(a * d + c), abs(a + c // d) + abs(c // d)
-            alone = sum(other.form == quotient.form for other in found) == 1
+            alone = sum(other.form == quotient.form for other in quotients) == 1
             if alone and c % d == 0 and joined < size and joined <= split:
                 form += Affine({v: c // d, quotient: -c})
-                remainders.append((Affine.of(-(c // d)), dividend, by))
+                remainders.append((Affine.of(-(c // d)), dividend, divisor))
             elif split < size:
                 form += Affine({v: -a, quotient: a * d})
-                remainders.append((Affine.of(a), dividend, by))
+                remainders.append((Affine.of(a), dividend, divisor))
     return form, remainders
 
 
-def _only_variable(form: Affine) -> Any:
-    """The variable of a form that is nothing else; None for others."""
+def _as_variable(form: Affine) -> Any:
+    """Return the variable that a form consists of; None for all other forms."""
     return form.terms[0][0] if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant else None
 
 
-def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:
-    """Whether a remainder is subtracted from its largest value, or that from it where it is a symbol."""
+def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
+    """Return whether the form is a remainder subtracted from its largest value ``divisor - 1``; if that is a symbol,
+    the reverse too.
+    """
     if divisor.is_constant:
-        return part.constant < 0 and rest.constant == divisor.constant - 1
-    left = rest + times(part, divisor - 1)
+        return factor.constant < 0 and rest.constant == divisor.constant - 1
+    left = rest + times(factor, divisor - 1)
     return left.constant == 0 and len(left.terms) == len(rest.terms) - len(divisor.terms)
 
 
-def _least(form: Affine, modulus: Affine) -> Affine:
-    """The form of the same remainder with coefficients -1 or from 0 to ``modulus - 1``, where that is a number."""
+def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
+    """Return ``form`` with each coefficient that is not -1 reduced modulo a number; as it is for a symbolic
+    ``modulus``.
+    """
     if not modulus.is_constant:
         return form
     d = modulus.constant
     return Affine({v: -1 if c == -1 else c % d for v, c in form.terms}, form.constant % d)
 
 
-def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
-    """Dividends and divisors whose quotient it is: ``floor(f/(d*e))`` is also that of ``floor(f/d)`` by ``e``."""
+def _as_quotients(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
+    """Return (dividend, divisor) pairs with this quotient: ``floor(f/(d*e))`` is also that of ``floor(f/d)``, one of
+    ``others``, by ``e``.
+    """
     result = [(quotient.form, Affine.of(quotient.divisor))]
     for other in others:
         if other != quotient and other.form == quotient.form:
-            whole, rest = divided(Affine.of(quotient.divisor), Affine.of(other.divisor))
+            ratio, rest = divided(Affine.of(quotient.divisor), Affine.of(other.divisor))
             if rest == Affine():
-                result.append((Affine.variable(other), whole))
+                result.append((Affine.variable(other), ratio))
     return result

@@ -1,4 +1,4 @@
-"""Conjunctions of rows: their variables, ranges as rows and back, and rows in lowest terms."""
+"""Conjunctions of constraints: their variables, ranges as constraints and back, and their normal form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TypeAlias, TypeVar
 from .affine import Affine, Compound, Quotient, Row, Variable
 from .products import SymbolicQuotient, times
 
-Part = TypeVar("Part", Affine, Row)
+FormOrRow = TypeVar("FormOrRow", Affine, Row)
 Rows: TypeAlias = tuple[Row, ...]
-"""A conjunction of conditions."""
+"""A conjunction of constraints."""
 
 
 def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
-    """All plain variables in forms or rows."""
+    """Return all plain variables in forms or rows, those inside compounds included."""
     found: set[Variable] = set()
     for part in parts:
         for v, _ in (part.form if isinstance(part, Row) else part).terms:
@@ -28,24 +28,24 @@ def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
 
 
 def linear(parts: Iterable[Affine | Row]) -> bool:
-    """Whether no form or row holds a compound: nothing is rounded, clamped, multiplied or read there.
+    """Return whether no form or row contains a compound: no floor, maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Row("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
     (True, False)
     """
-    # A compound stands behind all plain variables.
+    # A compound is sorted after all plain variables.
     forms = (part.form if isinstance(part, Row) else part for part in parts)
     return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
 
 
-def substitute_all(parts: Iterable[Part], mapping: Mapping[Variable, Affine]) -> tuple[Part, ...]:
-    """The forms or rows with all variables of ``mapping`` replaced at once."""
+def substitute_all(parts: Iterable[FormOrRow], mapping: Mapping[Variable, Affine]) -> tuple[FormOrRow, ...]:
+    """Return the forms or rows with all variables of ``mapping`` replaced at once."""
     return tuple([part.substitute(mapping) for part in parts])
 
 
 def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The rows without any of the variables, and the rows with some of them.
+    """Split ``rows`` into those without any of the variables and those with some.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")
@@ -58,7 +58,7 @@ def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tup
 
 
 def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, ...]:
-    """The rows that say that an index is inside of a shape, two for each axis.
+    """Return the constraints that ``index`` is inside ``shape``, two for each axis.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> shape_rows([i + 1], [n])
@@ -69,23 +69,23 @@ def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, .
 
 
 def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Row, ...]:
-    """The rows ``0 <= variable <= extent - 1``."""
+    """Return the constraints ``0 <= variable <= extent - 1``."""
     return shape_rows(map(Affine.variable, variables), extents)
 
 
 def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Row]:
-    """The rows that say that a variable is between its bounds."""
+    """Return the constraints that a variable is between its lower bounds ``lows`` and upper bounds ``highs``."""
     form = Affine.variable(variable)
     return [Row("ge", form - bound) for bound in lows] + [Row("ge", bound - form) for bound in highs]
 
 
 def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
-    """The rows that say that forms are at least 1."""
+    """Return the constraints that all ``forms`` are at least 1."""
     return tuple([Row("ge", form - 1) for form in forms])
 
 
 def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
-    """The lower and the upper bounds of a variable in rows where its coefficient is 1 or -1.
+    """Return the lower and the upper bounds of a variable by rows of any kind where its coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> limits_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
@@ -100,11 +100,11 @@ def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], li
 
 
 Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
-"""What bounds a variable from below and from above: forms, each with what it is divided by."""
+"""The lower and the upper bounds of a variable: forms with their divisors."""
 
 
 def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """The lower and the upper bounds of a variable, ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest >= 0``.
+    """Return the bounds of a variable by ``form >= 0``: ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> quotients_of("i", [2 * i - p, 9 - i])
@@ -118,7 +118,7 @@ def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def connected(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """The rows that can say something about ``variables``: those linked to them by others than ``sizes``."""
+    """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
     known = set(variables - sizes)
     chosen: set[Row] = set()
     grown = True
@@ -135,7 +135,7 @@ def connected(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Varia
 
 
 def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
-    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
+    """Return whether ``row`` bounds the innermost of its variables, given outermost first, by a coefficient."""
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
             return v not in row.form.hidden()
@@ -143,19 +143,19 @@ def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
 
 
 def renaming(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
-    """The mapping that puts others in the places of variables."""
+    """Return the mapping that replaces each of ``variables`` by the one of ``others`` at the same position."""
     return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
 
 
-# Most rows have come before, from other systems that hold them too.
+# Cached: most rows recur in other systems.
 @lru_cache(maxsize=8192)
 def normalise(row: Row) -> Row | bool:
-    """The row in lowest terms, tightened over the integers; True or False where it is decided.
+    """Return the row in lowest terms and tightened over the integers; True or False if it is decided.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
     ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
-    condition that allows one remainder only becomes a congruence. A row that only defines a compound, as the declared
-    range of data does, is True.
+    condition that allows one remainder only becomes a congruence. A row of the definition of a compound, such as the
+    declared range of a tensor entry, is True.
 
     >>> i = Affine.variable("i")
     >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
@@ -177,14 +177,14 @@ def normalise(row: Row) -> Row | bool:
             return normalise(Row("ge", form.divided(content)))
         for v, c in reversed(form.terms):
             if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
-                return normalise(Row("ge", _without_quotient(form, v, c)))
+                return normalise(Row("ge", _without_floor(form, v, c)))
         if any(isinstance(v, Compound) and row in v.definition() for v, _ in form.terms):
             return True
-        one = _of_one_remainder("ge", form)
+        one = _as_congruence("ge", form)
         return row if one is None else one
     if form.constant % content:
         return False
-    one = _of_one_remainder("eq", form.divided(content))
+    one = _as_congruence("eq", form.divided(content))
     if one is not None:
         return one
     if form.terms[0][1] < 0:
@@ -192,15 +192,19 @@ def normalise(row: Row) -> Row | bool:
     return Row("eq", form.divided(content)) if content != 1 else row
 
 
-def _without_quotient(form: Affine, found: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """``form >= 0`` without its quotient: floor(f/d) >= e is f >= d*e, floor(f/d) <= e is f < d*(e + 1)."""
-    divisor, others = found.divisor, form - Affine({found: sign})
+def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
+    """Return ``form >= 0`` without its floor: ``floor(f/d) >= e`` is ``f >= d*e``, and ``floor(f/d) <= e`` is ``f <
+    d*(e + 1)``.
+    """
+    divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
-    return rest + found.form if sign > 0 else rest + (divisor - 1) - found.form
+    return rest + quotient.form if sign > 0 else rest + (divisor - 1) - quotient.form
 
 
-def _of_one_remainder(kind: str, form: Affine) -> Row | bool | None:
-    """A condition on nothing but a remainder as a congruence, if it allows one value; None for others."""
+def _as_congruence(kind: str, form: Affine) -> Row | bool | None:
+    """Return a condition on a single remainder as a congruence or a bool if it allows one value, all or none; None
+    otherwise.
+    """
     found = remainders(kind, form)
     if found is None:
         return None
@@ -211,9 +215,10 @@ def _of_one_remainder(kind: str, form: Affine) -> Row | bool | None:
 
 
 def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
-    """``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other conditions.
+    """Return ``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other
+    conditions.
 
-    The form is in lowest terms, so that it is a number more or less than the remainder ``f - m*floor(f/m)``.
+    The form is in lowest terms, so it differs from the remainder ``f - m*floor(f/m)`` or its negative by a number.
 
     >>> i = Affine.variable("i")
     >>> remainders("ge", i - 4 * Affine.variable(Quotient(i, 4)) - 1)
@@ -232,6 +237,9 @@ def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
+    """Return ``form mod modulus == 0`` in lowest terms, with least absolute coefficients; True or False if it is
+    decided.
+    """
     terms = {v: c % modulus for v, c in form.terms}
     constant = form.constant % modulus
     common = gcd(modulus, *terms.values())
@@ -248,7 +256,7 @@ def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
 
 
 def normalise_rows(rows: Iterable[Row]) -> tuple[Row, ...] | None:
-    """All rows normalised, without repetitions, in order; None where one of them is False."""
+    """Return all rows normalised, in order and without duplicates; None if one of them is False."""
     result: dict[Row, None] = {}
     for row in rows:
         reduced = normalise(row)

@@ -1,8 +1,7 @@
 """The exact simplex method on small dense systems ``a*x + b >= 0`` of free rational variables.
 
-Everything is an integer: a row of a dictionary reads ``scale * basic = sum(a_j * column_j) + b``
-with its own positive ``scale``, in lowest terms. Bland's rule, in both phases, is what makes every
-run end.
+All entries are integers: a row of a dictionary reads ``scale * basic = sum(a_j * column_j) + b``
+with its own positive ``scale``, in lowest terms. Bland's rule in both phases guarantees termination.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _COST = -1
 
 
 class Dictionary:
-    """A basis of the system ``row[:n] * x + row[n] >= 0``, moved to a feasible one where there is one.
+    """A simplex dictionary of the system ``row[:n] * x + row[n] >= 0``, at a feasible basis if there is one.
 
     The variables have the labels ``0 .. n-1`` and are free: once in the basis, they never leave it.
     The slack of row ``i`` has the label ``n + i`` and is never negative. A form that is minimised
@@ -33,14 +32,14 @@ class Dictionary:
     Attributes
     ----------
     feasible : bool
-        Whether a rational point fulfils all rows; decided exactly.
+        Whether a rational point fulfils all rows, decided exactly.
 
     Examples
     --------
     >>> square = Dictionary([[1, 0, 0], [-1, 0, 4], [0, 1, 0], [-1, -2, 5]], 2)
     >>> square.feasible, square.minimum([0, -1, 0])
     (True, Fraction(-5, 2))
-    >>> square.minimum([0, -1, 0], enough=-1) <= -1, square.minimum([1, 0, 0])
+    >>> square.minimum([0, -1, 0], stop_at=-1) <= -1, square.minimum([1, 0, 0])
     (True, Fraction(0, 1))
     >>> Dictionary([[2, 2, -5], [-1, -1, 2]], 2).feasible
     False
@@ -50,22 +49,23 @@ class Dictionary:
 
     def __init__(self, rows: Sequence[Sequence[int]], size: int) -> None:
         self.size = size
-        self._start(rows)
-        self._free_variables_into_basis()
-        self.feasible = self._find_feasible()
+        self._choose_first_basis(rows)
+        self._make_free_variables_basic()
+        self.feasible = self._make_feasible()
 
-    def minimum(self, form: Sequence[int], enough: int | None = None) -> Fraction | None:
-        """The least value of ``form`` over the feasible system; None where it is unbounded below.
+    def minimum(self, form: Sequence[int], stop_at: int | None = None) -> Fraction | None:
+        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded below.
 
-        With ``enough`` the search stops at the first value that is not above it.
+        With ``stop_at`` the search stops at the first value that is not above it.
         """
         work = self._copy()
         work.basis.append(_COST)
-        work.rows.append(self._in_columns(form))
-        return work._descend(enough)
+        work.rows.append(self._row_of(form))
+        return work._descend(stop_at)
 
-    def without(self, row: int, enough: int) -> tuple[Fraction | None, Dictionary]:
-        """The least value of a row's form over the other rows, as by `minimum`, and their dictionary.
+    def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
+        """Return the least value of a row's form over the other rows, as `minimum` does, and the dictionary without the
+        row.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -74,20 +74,20 @@ class Dictionary:
         """
         work = self._copy()
         label = self.size + row
-        if label in work.columns:  # at value 0; it falls until another row stops it
+        if label in work.columns:  # at value 0; it decreases until another row stops it
             entering = work.columns.index(label)
-            leaving = work._tightest(entering, -1)
+            leaving = work._leaving_row(entering, -1)
             if leaving < 0:
                 return None, self
             work._pivot(leaving, entering)
         place = work.basis.index(label)
         work.basis[place] = _COST
-        value = work._descend(enough)
+        value = work._descend(stop_at)
         del work.basis[place], work.rows[place]
         return value, work
 
     def point(self) -> list[Fraction]:
-        """The values of the variables at the present basis."""
+        """Return the values of the variables at the current basis."""
         values = [Fraction(0)] * self.size
         for label, row in zip(self.basis, self.rows, strict=True):
             if label < self.size:
@@ -95,20 +95,20 @@ class Dictionary:
         return values
 
     def _copy(self) -> Dictionary:
-        """A dictionary to pivot in; the rows are shared and never changed in place."""
+        """Return a copy to pivot in; the rows are shared, since they are never changed in place."""
         copy = Dictionary.__new__(Dictionary)
         copy.size, copy.feasible = self.size, self.feasible
         copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()
         return copy
 
-    def _start(self, rows: Sequence[Sequence[int]]) -> None:
-        """The first basis: the slack of a row ``+-x + b`` stands for ``x`` at once."""
+    def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
+        """Set up the first basis; the slack of a row ``+-x + b`` replaces ``x`` at once."""
         size = self.size
         anchors: dict[int, int] = {}
         for r, row in enumerate(rows):
-            held = [j for j in range(size) if row[j]]
-            if len(held) == 1 and abs(row[held[0]]) == 1:
-                anchors.setdefault(held[0], r)
+            nonzero = [j for j in range(size) if row[j]]
+            if len(nonzero) == 1 and abs(row[nonzero[0]]) == 1:
+                anchors.setdefault(nonzero[0], r)
         signs = [rows[anchors[e]][e] if e in anchors else 1 for e in range(size)]
         shifts = [-sign * rows[anchors[e]][size] if e in anchors else 0 for e, sign in enumerate(signs)]
         self.columns = [size + anchors[e] if e in anchors else e for e in range(size)]
@@ -118,8 +118,10 @@ class Dictionary:
             self.basis[r] = e
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
-    def _free_variables_into_basis(self) -> None:
-        """Each variable becomes basic in the sparsest row that holds it; one that no row holds stays a column."""
+    def _make_free_variables_basic(self) -> None:
+        """Pivot each variable into the basis in the sparsest row that contains it; one that no row contains stays a
+        column.
+        """
         for e in range(self.size):
             if self.columns[e] == e:
                 found = [
@@ -130,21 +132,21 @@ class Dictionary:
                 if found:
                     self._pivot(min(found)[2], e)
 
-    def _in_columns(self, form: Sequence[int]) -> Vector:
-        """The row of ``form`` over the present columns."""
+    def _row_of(self, form: Sequence[int]) -> Vector:
+        """Return ``form`` as a row over the current columns."""
         size = self.size
-        held = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
-        scale = lcm(*(row[-1] for _, row in held))
+        involved = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
+        scale = lcm(*(row[-1] for _, row in involved))
         result = [form[x] * scale if x < size else 0 for x in self.columns]
         result += [form[-1] * scale, scale]
-        for c, row in held:
+        for c, row in involved:
             factor = c * (scale // row[-1])
             for j in range(size + 1):
                 result[j] += factor * row[j]
         return result
 
-    def _find_feasible(self) -> bool:
-        """Repair violated rows, least label first, until none is left or one cannot be repaired."""
+    def _make_feasible(self) -> bool:
+        """Repair violated rows, least label first; return whether none is left."""
         size = self.size
         while True:
             violated = [(x, r) for r, x in enumerate(self.basis) if x >= size and self.rows[r][size] < 0]
@@ -156,13 +158,15 @@ class Dictionary:
                 return False
             self._pivot(leaving, min(rising)[1])
 
-    def _descend(self, enough: int | None) -> Fraction | None:
-        """Minimise the row with the label -1 by Bland's rule from a feasible basis."""
+    def _descend(self, stop_at: int | None) -> Fraction | None:
+        """Minimise the row with the label -1 by Bland's rule from a feasible basis; return its value, None if
+        unbounded.
+        """
         size = self.size
-        place = self.basis.index(_COST)
+        cost_row = self.basis.index(_COST)
         while True:
-            cost = self.rows[place]
-            if enough is not None and cost[size] <= enough * cost[-1]:
+            cost = self.rows[cost_row]
+            if stop_at is not None and cost[size] <= stop_at * cost[-1]:
                 break
             if any(c and x < size for c, x in zip(cost, self.columns, strict=False)):
                 return None
@@ -170,14 +174,14 @@ class Dictionary:
             if not falling:
                 break
             entering = min(falling)[1]
-            leaving = self._tightest(entering, 1)
+            leaving = self._leaving_row(entering, 1)
             if leaving < 0:
                 return None
             self._pivot(leaving, entering)
         return Fraction(cost[size], cost[-1])
 
-    def _tightest(self, entering: int, sign: int) -> int:
-        """The row that first stops the column, rising (sign 1) or falling (sign -1); -1 where none does."""
+    def _leaving_row(self, entering: int, sign: int) -> int:
+        """Return the row that first stops the column, increasing (``sign`` 1) or decreasing (-1); -1 if none does."""
         size = self.size
         leaving, above, below = -1, 0, 1
         for r, label in enumerate(self.basis):
@@ -190,7 +194,7 @@ class Dictionary:
         return leaving
 
     def _pivot(self, leaving: int, entering: int) -> None:
-        """Swap a basic label with a column."""
+        """Exchange the basic variable of row ``leaving`` with column ``entering``."""
         old = self.rows[leaving]
         pivot = old[entering]
         new = [-a for a in old] if pivot > 0 else old.copy()

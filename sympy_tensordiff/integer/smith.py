@@ -19,15 +19,15 @@ from typing import NamedTuple, TypeAlias
 
 from .lattice import (
     Rows,
+    canonical_basis,
     dot,
     echelon,
+    first_nonzero,
     identity,
-    leading_entry,
     minus,
     negated,
     product,
     shortened,
-    tidied,
     transposed,
 )
 
@@ -67,8 +67,8 @@ class Congruence(NamedTuple):
 class Solution(NamedTuple):
     """All integer solutions of ``matrix * x = b`` for a right side ``b`` that is not yet known.
 
-    There is one exactly where all ``equations`` (rows ``c`` with ``c . b == 0``) and all
-    ``congruences`` hold. Then the solutions are, each once, the sum of the ``particular`` terms
+    Solutions exist if and only if all ``equations`` (rows ``c`` with ``c . b == 0``) and all
+    ``congruences`` hold. They are then, each once, the sum of the ``particular`` terms
     plus all integer combinations of the vectors of ``kernel``.
     """
 
@@ -79,7 +79,7 @@ class Solution(NamedTuple):
 
 
 def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Smith:
-    """The Smith form with short transforms, for any shape and rank.
+    """Return the Smith normal form with short transforms, for a matrix of any shape and rank.
 
     Columns ``rank`` and up of ``v`` are the `kernel_basis`, rows ``rank`` and up of ``u`` the
     `cokernel`.
@@ -102,18 +102,18 @@ def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = N
     >>> smith_decomposition([[2, 4], [0, 3]]).factors
     (1, 6)
     """
-    rows, width = _checked(matrix, columns)
+    rows, width = _check_matrix(matrix, columns)
     form = _diagonalise(rows, width)
     left, factors, right, cokernel, kernel = form
     form.divide_in_order()
     form.shorten()
     rank = len(factors)
     s = tuple(tuple(factors[i] if i == j < rank else 0 for j in range(width)) for i in range(len(rows)))
-    return Smith(_frozen(left + cokernel), s, tuple(zip(*right, *kernel, strict=True)), rank, tuple(factors))
+    return Smith(_as_tuples(left + cokernel), s, tuple(zip(*right, *kernel, strict=True)), rank, tuple(factors))
 
 
 def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """A short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
+    """Return a short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
 
     It is LLL-reduced, then each vector is shortened once more by all others. The first non-zero
     entry of each vector is positive; vectors with few non-zero entries come first, short ones
@@ -126,27 +126,27 @@ def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) ->
     >>> kernel_basis([], columns=2)
     ((1, 0), (0, 1))
     """
-    return _frozen(_diagonalise(*_checked(matrix, columns)).kernel)
+    return _as_tuples(_diagonalise(*_check_matrix(matrix, columns)).kernel)
 
 
 def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """Rows ``c`` such that ``matrix * x = b`` is solvable over Q iff every ``c . b == 0``, eq. (16).
+    """Return rows ``c`` such that ``matrix * x = b`` is solvable over Q iff every ``c . b == 0``, eq. (16).
 
     >>> cokernel([[2], [1]])  # x[2*i, i]
     ((1, -2),)
     """
-    return _frozen(_diagonalise(*_checked(matrix, columns)).cokernel)
+    return _as_tuples(_diagonalise(*_check_matrix(matrix, columns)).cokernel)
 
 
 def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) -> tuple[tuple[Fraction, ...], ...]:
-    """The pseudo-inverse ``I`` of eqs. (18) and (19), with the law ``A * I * A == A``.
+    """Return the pseudo-inverse ``I`` of eqs. (18) and (19), with the law ``A * I * A == A``.
 
     ``I * b`` is the sum of the particular terms of `solve`.
 
     >>> pseudo_inverse([[2, 0], [0, 3]])
     ((Fraction(1, 2), Fraction(0, 1)), (Fraction(0, 1), Fraction(1, 3)))
     """
-    rows, width = _checked(matrix, columns)
+    rows, width = _check_matrix(matrix, columns)
     terms = solve(rows, width).particular
     return tuple(
         tuple(sum((Fraction(t.column[i] * t.row[j], t.factor) for t in terms), Fraction()) for j in range(len(rows)))
@@ -155,12 +155,12 @@ def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) 
 
 
 def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Solution:
-    """The integer solutions of ``matrix * x = b`` for all ``b`` at once.
+    """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once.
 
     Eq. (46) of the paper drops "I b integer", which does not follow from the ranges: each factor
     above 1 gives a congruence. The factors are those of a diagonal form in which one need not
-    divide the next, so conditions that are independent in the matrix stay so: ``x[2*i, 3*j]``
-    gives one modulo 2 and one modulo 3, where the Smith form has a single one modulo 6.
+    divide the next, so independent conditions stay independent: ``x[2*i, 3*j]``
+    gives one modulo 2 and one modulo 3, whereas the Smith form has a single one modulo 6.
 
     >>> solve([[2, 4]])  # x[2*i + 4*j]
     Solution(particular=(Term(row=(1,), factor=2, column=(1, 0)),), congruences=(Congruence(row=(1,), modulus=2),), \
@@ -170,23 +170,23 @@ equations=(), kernel=((2, -1),))
     >>> solve([[2, 0], [0, 3]]).congruences
     (Congruence(row=(1, 0), modulus=2), Congruence(row=(0, 1), modulus=3))
     """
-    left, factors, right, cokernel, kernel = _diagonalise(*_checked(matrix, columns))
+    left, factors, right, cokernel, kernel = _diagonalise(*_check_matrix(matrix, columns))
     particular = tuple(Term(tuple(u), factor, tuple(v)) for u, factor, v in zip(left, factors, right, strict=True))
     congruences = tuple(_congruence(row, factor) for row, factor, _ in particular if factor > 1)
-    return Solution(particular, congruences, _frozen(cokernel), _frozen(kernel))
+    return Solution(particular, congruences, _as_tuples(cokernel), _as_tuples(kernel))
 
 
 def _congruence(row: Vector, modulus: int) -> Congruence:
-    """The plainest unit multiple of the row modulo ``modulus``, in least residues."""
+    """Return ``row . b == 0 (mod modulus)`` with the row times the unit that makes it shortest, in least residues."""
     units = (1, *(pow(x, -1, modulus) for x in row if gcd(x, modulus) == 1))
     best = min((_residues(row, unit, modulus) for unit in units), key=lambda v: (dot(v, v), negated(v)))
     return Congruence(tuple(best), modulus)
 
 
 def _residues(row: Sequence[int], unit: int, modulus: int) -> list[int]:
-    """Least residues of ``unit * row``, the first one that is not zero positive."""
+    """Return the least absolute residues of ``unit * row``, the first non-zero one positive."""
     residues = [unit * x % modulus for x in row]
-    if 2 * leading_entry(residues) > modulus:
+    if 2 * first_nonzero(residues) > modulus:
         residues = [-x % modulus for x in residues]
     return [x - modulus if 2 * x > modulus else x for x in residues]
 
@@ -205,17 +205,19 @@ class _DiagonalForm(NamedTuple):
     kernel: Rows
 
     def shorten(self) -> None:
-        """Shorten both sides by kernel and cokernel, make the factors and the leading entries on the left positive."""
+        """Shorten both sides by kernel and cokernel, and make the factors and the leading entries of ``left`` positive,
+        in place.
+        """
         left, factors, right, cokernel, kernel = self
         for i, factor in enumerate(factors):
             left[i], right[i] = shortened(left[i], cokernel), shortened(right[i], kernel)
             if factor < 0:
                 factors[i], right[i] = -factor, negated(right[i])
-            if leading_entry(left[i]) < 0:
+            if first_nonzero(left[i]) < 0:
                 left[i], right[i] = negated(left[i]), negated(right[i])
 
     def divide_in_order(self) -> None:
-        """Make each factor, all of them positive, a divisor of the next, eq. (11)."""
+        """Make each factor, all of them positive, a divisor of the next, eq. (11), in place."""
         factors = self.factors
         for i in range(len(factors)):
             for j in range(i + 1, len(factors)):
@@ -223,21 +225,24 @@ class _DiagonalForm(NamedTuple):
                     self._make_divide(i, j)
 
     def _make_divide(self, i: int, j: int) -> None:
-        """Put the gcd of two factors in place ``i`` and their lcm in place ``j``."""
+        """Replace factor ``i`` by the gcd and factor ``j`` by the lcm of both, and transform their vectors."""
         left, factors, right = self[:3]
         common = gcd(factors[i], factors[j])
         a, b = factors[i] // common, factors[j] // common
         x = pow(a, -1, b)  # 0 where b == 1
         y = (1 - x * a) // b  # x*a + y*b == 1
-        left[i], left[j] = _combined(x, left[i], y, left[j]), _combined(-b, left[i], a, left[j])
-        right[i], right[j] = _combined(1, right[i], 1, right[j]), _combined(-y * b, right[i], x * a, right[j])
+        left[i], left[j] = _linear_combination(x, left[i], y, left[j]), _linear_combination(-b, left[i], a, left[j])
+        right[i], right[j] = (
+            _linear_combination(1, right[i], 1, right[j]),
+            _linear_combination(-y * b, right[i], x * a, right[j]),
+        )
         factors[i], factors[j] = common, common * a * b
 
 
 def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
-    """A diagonal form by echelon forms of columns and rows in turn.
+    """Return a diagonal form, by echelon forms of columns and rows in turn.
 
-    The wider side goes first: its surplus becomes the kernel (or cokernel), and what is left for
+    The wider side goes first: its surplus becomes the kernel (or cokernel), and the rest for
     the other side is small. After one pass on each side the core is square and not singular;
     from then on a pass lowers a diagonal entry or leaves its row and column clean, so the loop ends.
     """
@@ -252,18 +257,22 @@ def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
         core = transposed(core, len(bases[1 - side]))
         side = 1 - side
     left, right = bases
-    form = _DiagonalForm(left, [core[i][i] for i in range(len(core))], right, tidied(null[0]), tidied(null[1]))
+    form = _DiagonalForm(
+        left, [core[i][i] for i in range(len(core))], right, canonical_basis(null[0]), canonical_basis(null[1])
+    )
     form.shorten()
     return form
 
 
 def _is_diagonal(core: Rows, width: int) -> bool:
-    """Whether the matrix is square and diagonal without a zero on the diagonal."""
+    """Return whether the matrix is square and diagonal without a zero on the diagonal."""
     return len(core) == width and all(bool(x) == (i == j) for i, row in enumerate(core) for j, x in enumerate(row))
 
 
-def _checked(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
-    """The rows as lists of plain ints, and the number of columns."""
+def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
+    """Return the rows as lists of plain ints, and the number of columns; raise ValueError if these differ or are
+    unknown.
+    """
     rows = [[index(x) for x in row] for row in matrix]
     if columns is None:
         if not rows:
@@ -274,10 +283,11 @@ def _checked(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows
     return rows, columns
 
 
-def _combined(p: int, v: list[int], q: int, w: list[int]) -> list[int]:
-    """The vector ``p * v + q * w``."""
+def _linear_combination(p: int, v: list[int], q: int, w: list[int]) -> list[int]:
+    """Return the vector ``p * v + q * w``."""
     return minus([p * x for x in v], -q, w)
 
 
-def _frozen(rows: Rows) -> Matrix:
+def _as_tuples(rows: Rows) -> Matrix:
+    """Return the rows as tuples."""
     return tuple(tuple(row) for row in rows)

@@ -1,10 +1,10 @@
 """The equations over the variables of a sum, solved over the integers.
 
-``A v + c == beta`` is solved as ``v = I beta + K z``, and the sum runs over ``z``. What cannot be met for some ``beta``
-becomes a condition on the outside: one congruence per invariant factor greater than 1, which eq. (46) of Urban & van
-der Smagt 2017 drops, one equation per row of the cokernel. Order of the work: unit pivots first, since they keep the
-ranges as the user wrote them; a row whose coefficients have a common divisor gives a congruence and is divided by it;
-the Smith normal form solves what is left.
+``A v + c == beta`` is solved as ``v = I beta + K z``, and the sum runs over ``z``. The conditions on ``beta`` under
+which there is a solution become guards of the sum: one congruence per invariant factor greater than 1, which eq. (46)
+of Urban & van der Smagt 2017 drops, one equation per row of the cokernel. Unit pivots are used first, since they keep
+the ranges as the user wrote them; a row whose coefficients have a common divisor gives a congruence and is divided by
+it; the Smith normal form solves the rest.
 """
 
 from __future__ import annotations
@@ -21,123 +21,129 @@ from .products import SymbolicQuotient, quotient_by, quotients_in, times
 from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
+"""The variables that remain, the values of the others, and the remaining rows, see `solve_equations`."""
 
 
-class Names(Protocol):
-    """What names variables and makes new ones: a graph."""
+class VariableNames(Protocol):
+    """A table of variables with their names that can make new variables: a graph."""
 
     names: list[str]
 
     def fresh(self, name: str) -> int:
-        """A new variable."""
+        """Return a new variable with this name."""
 
 
-RESIDUES_LIMIT = 16
-"""A condition on a remainder that allows so many values is a sum for each of them, in steps, without a test."""
+MAX_RESIDUES = 16
+"""A condition on a remainder that allows at most this many values becomes one strided loop for each, without a test."""
 
 
-def solve_equations(names: Names, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
-    """All equations and congruences over ``variables`` solved.
+def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
+    """Solve all equations and congruences over ``variables``; None if they have no solution.
 
     Returns
     -------
-    (kept, mapping, rows) or None
-        ``kept`` are the variables that still run (new ones among them), ``mapping`` gives the
-        others in terms of those, ``rows`` are what is left: only inequalities hold a kept
-        variable, equations and congruences are conditions on the outside. None: no point at all.
+    (remaining, mapping, rows) or None
+        ``remaining`` are the variables to sum over, new ones among them; ``mapping`` gives the
+        others in terms of these; of the remaining ``rows`` only inequalities contain a remaining
+        variable, equations and congruences are guards. None: there is no point at all.
     """
-    kept = list(variables)
+    remaining = list(variables)
     mapping: dict[Variable, Affine] = {}
     current = normalise_rows(rows)
     while current is not None:
-        step = _solving_step(names, kept, current)
+        step = _solving_step(names, remaining, current)
         if step is None:
-            return kept, mapping, current
-        new, current, kept = step
+            return remaining, mapping, current
+        new, current, remaining = step
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
         current = normalise_rows(substitute_all(current, new))
     return None
 
 
-Rounded = Quotient | SymbolicQuotient
+FloorQuotient = Quotient | SymbolicQuotient
 Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
+"""A substitution, the rows to make it in, and the remaining variables."""
 
 
-def _solving_step(names: Names, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
-    """One substitution, the rows it is to be made in, and the variables after it; None: done."""
+def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
+    """Return one substitution, the rows to make it in, and the variables after it; None if nothing is left to solve."""
     inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not is_opaque(row.form, kept):  # form == modulus * t
-            t = names.fresh(_name(names, kept, row.form))
-            return {}, _replaced(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
-    for form in _equations(inner):
+            t = names.fresh(_name_of_new_variable(names, kept, row.form))
+            return {}, _replace_row(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
+    for form in _forms_equal_to_zero(inner):
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
                 return {v: value}, rows, [w for w in kept if w != v]
     for row in () if linear(inner) else inner:
-        tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
-        for found in sorted(quotients_in(row.form), key=_size, reverse=True):
-            if not found.atoms().intersection(kept) <= tested:
-                t = names.fresh(_name(names, kept, found.form))
-                digits = _digits(names, kept, row.form, found, t)
+        tested = selected_in(row.form)  # the row is tested for each of their values, so its floors may stay
+        for floor in sorted(quotients_in(row.form), key=_digit_order, reverse=True):
+            if not floor.atoms().intersection(kept) <= tested:
+                t = names.fresh(_name_of_new_variable(names, kept, floor.form))
+                digits = _split_into_digits(names, kept, row.form, floor, t)
                 if digits is not None:
                     mapping, definition, new = digits
-                    rows = tuple(other for row in rows for other in _of_quotient(row, found, t))
+                    rows = tuple(other for row in rows for other in _in_terms_of_quotient(row, floor, t))
                     return mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new]
-                return {found: Affine.variable(t)}, (*rows, *found.definition()), [*kept, t]
-    # An equation that multiplies one of the indices by a symbol waits for the sum around it to bring in a unit pivot.
-    equations = _linear(inner, kept)
+                return {floor: Affine.variable(t)}, (*rows, *floor.definition()), [*kept, t]
+    # An equation that multiplies an index by a symbol stays until an enclosing sum contributes a unit pivot.
+    equations = _linear_equations(inner, kept)
     for row in equations:
-        divided = _divided(row, kept)
+        divided = _divide_by_content(row, kept)
         if divided is not None:
-            return {}, _replaced(rows, row, *divided), kept
+            return {}, _replace_row(rows, row, *divided), kept
     return _smith_step(names, kept, rows, equations) if equations else None
 
 
-def _size(found: Rounded) -> int:
-    """The divisor of a quotient by a number; of digits those in the highest place are split off first."""
-    return found.divisor if isinstance(found, Quotient) else 0
-
-
-def _digits(
-    names: Names, kept: Sequence[int], form: Affine, found: Rounded, t: int
-) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
-    """``p = M*t + j`` with ``0 <= j < M`` in place of ``t = floor(p/M)``.
-
-    None where nothing solves for ``p``; and for a number ``M`` unless the form holds ``p`` twice and
-    both digits are visible in it then: a ``floor(p/2)`` alone leaves the range ``2*t .. 2*t + 1`` of ``p``.
+def _digit_order(floor: FloorQuotient) -> int:
+    """Return a sort key of quotients: the divisor, so that the highest digit is split off first; 0 for a
+    symbolic one.
     """
-    divisor = Affine.of(found.divisor)
+    return floor.divisor if isinstance(floor, Quotient) else 0
+
+
+def _split_into_digits(
+    names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
+) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
+    """Solve ``t = floor(p/M)`` by ``p = M*t + j`` with ``0 <= j < M``; return substitution, rows and the new variables,
+    or None.
+
+    None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
+    are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
+    """
+    divisor = Affine.of(floor.divisor)
     for v in kept:
-        if abs(c := found.form.coefficient(v)) == 1 and v not in found.form.hidden() | divisor.atoms():
+        if abs(c := floor.form.coefficient(v)) == 1 and v not in floor.form.hidden() | divisor.atoms():
             j = names.fresh(names.names[v])
-            rest = found.form - Affine({v: c})
+            rest = floor.form - Affine({v: c})
             value = (times(divisor, Affine.variable(t)) + Affine.variable(j) - rest) * c
-            mapping: dict[Variable, Affine] = {found: Affine.variable(t), v: value}
-            if isinstance(found, SymbolicQuotient) or (
-                _count(form, v) > 1 and t not in form.substitute(mapping).hidden()
+            mapping: dict[Variable, Affine] = {floor: Affine.variable(t), v: value}
+            if isinstance(floor, SymbolicQuotient) or (
+                _number_of_occurrences(form, v) > 1 and t not in form.substitute(mapping).hidden()
             ):
                 definition = (Row("ge", Affine.variable(j)), Row("ge", divisor - 1 - Affine.variable(j)))
                 return mapping, definition, [t, j]
     return None
 
 
-def _count(form: Affine, variable: int) -> int:
-    """How many terms of a form hold a variable."""
+def _number_of_occurrences(form: Affine, variable: int) -> int:
+    """Return how many terms of a form contain a variable."""
     return sum(variable in (v.atoms() if isinstance(v, Compound) else (v,)) for v, _ in form.terms)
 
 
-def _of_quotient(row: Row, found: Rounded, t: int) -> tuple[Row, ...]:
-    """``p >= M*s`` as ``t >= s`` and ``p < M*s`` as ``t < s``, where ``t = floor(p/M)``.
+def _in_terms_of_quotient(row: Row, floor: FloorQuotient, t: int) -> tuple[Row, ...]:
+    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
+    others as they are.
 
-    Other rows as they are, and beside a bound of ``p`` by a number the bound of ``t`` that follows.
+    To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
-    divisor = Affine.of(found.divisor)
+    divisor = Affine.of(floor.divisor)
     for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():
-        rest = row.form - sign * found.form + shift
+        rest = row.form - sign * floor.form + shift
         share = quotient_by(rest, divisor)
-        if found.form.atoms().isdisjoint(rest.atoms()) and times(share, divisor) == rest:
+        if floor.form.atoms().isdisjoint(rest.atoms()) and times(share, divisor) == rest:
             return (Row("ge", share + Affine({t: sign}) - shift),)
         if rest.is_constant and divisor.is_constant:
             last = divisor.constant - 1 if sign > 0 else -1
@@ -145,9 +151,9 @@ def _of_quotient(row: Row, found: Rounded, t: int) -> tuple[Row, ...]:
     return (row,)
 
 
-def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
-    """The equations that are linear in the variables, but for data that is selected by others than they solve for."""
-    found: list[Row] = []
+def _linear_equations(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
+    """Return the equations that are linear in the remaining variables, none of which selects a tensor entry in them."""
+    result: list[Row] = []
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
@@ -155,59 +161,65 @@ def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
         own = frozenset(v for v in row.form.variables() if v in kept)
         is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
         if is_linear and (unknowns | own).isdisjoint(selecting | more):
-            found.append(row)
+            result.append(row)
             unknowns, selecting = unknowns | own, selecting | more
-    return found
+    return result
 
 
-def _equations(rows: Sequence[Row]) -> Iterable[Affine]:
-    """The equations, and each inequality whose opposite stands beside it."""
+def _forms_equal_to_zero(rows: Sequence[Row]) -> Iterable[Affine]:
+    """Yield the forms of the equations, and of each inequality whose opposite is also among ``rows``."""
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
         if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
             yield row.form
 
 
-def _replaced(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:
+def _replace_row(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:
+    """Return ``rows`` with ``old`` replaced by ``new`` ones."""
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
 
-def _name(names: Names, kept: Sequence[int], form: Affine) -> str:
-    """A new variable is called like one that it helps to replace."""
+def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
+    """Return the name of a remaining variable of ``form``, for the variable that helps to replace it; "z"
+    without one.
+    """
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
-def _divided(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
-    """``g*a + rest == 0`` as ``rest mod g == 0`` and ``a + rest/g == 0``."""
+def _divide_by_content(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
+    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None if the coefficients are
+    coprime.
+    """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
     if divisor == 1:
         return None
     rest = row.form - Affine(inner)
-    form = Affine({v: c // divisor for v, c in inner.items()}) + _exact(rest, divisor)
+    form = Affine({v: c // divisor for v, c in inner.items()}) + _exact_quotient(rest, divisor)
     return Row("mod", rest, divisor), Row("eq", form)
 
 
-def _exact(form: Affine, divisor: int) -> Affine:
-    """``form / divisor`` where that is an integer, as a floor without sign and constant inside."""
+def _exact_quotient(form: Affine, divisor: int) -> Affine:
+    """Return ``form / divisor``, which is an integer, as a floor without sign and constant inside."""
     if form.terms and form.terms[0][1] < 0:
-        return -_exact(-form, divisor)
+        return -_exact_quotient(-form, divisor)
     return quotient(form + -form.constant % divisor, divisor)
 
 
-def _smith_step(names: Names, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
-    """All remaining equations at once: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
+def _smith_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
+    """Solve all remaining equations at once by the Smith form: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
     right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]
     solution = smith.solve(matrix, len(unknowns))
 
     def combine(row: Sequence[int]) -> Affine:
+        """Return ``row . b``, where ``b`` are the right sides of the equations."""
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
     values = [Affine() for _ in unknowns]
     for row, factor, column in solution.particular:
-        part = _exact(combine(row), factor)
+        part = _exact_quotient(combine(row), factor)
         values = [value + c * part for value, c in zip(values, column, strict=True)]
     values, kernel = _near_zero(values, solution.kernel)
     new = [names.fresh(names.names[v]) for v, _ in zip(unknowns, kernel, strict=False)]
@@ -221,17 +233,17 @@ def _smith_step(names: Names, kept: list[int], rows: tuple[Row, ...], equations:
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """The same solutions, in variables that count up from about 0 where the parameters do.
+    """Return the same solutions with variables that count up from about 0, and increase with the parameters.
 
-    The multiples of each parameter are shortened by the kernel, a vector of which is turned where the variable would
-    have to fall as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
+    The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
+    to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
     """
     basis = [list(vector) for vector in kernel]
-    held = sorted({v for value in values for v in value.variables()})
-    columns = [shortened([value.coefficient(v) for value in values], basis) for v in held]
+    parameters = sorted({v for value in values for v in value.variables()})
+    columns = [shortened([value.coefficient(v) for value in values], basis) for v in parameters]
     constants = shortened([value.constant for value in values], basis)
     moved = [
-        Affine({v: column[n] for v, column in zip(held, columns, strict=True)}, constant)
+        Affine({v: column[n] for v, column in zip(parameters, columns, strict=True)}, constant)
         for n, constant in enumerate(constants)
     ]
     growth = [sum(column[n] for column in columns) for n in range(len(values))]
@@ -240,17 +252,18 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
-    """The rows with one congruence per remainder in place of a row that allows some; None without such a row.
+    """Split the first row that allows several remainders into one congruence for each; return the systems, or None.
 
-    An equation may take the variables from the loops, so that nothing has to be split. One with data is only tested.
+    Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
+    are only tested.
     """
     solved = (row.form for row in rows if row.kind == "eq" and not is_opaque(row.form, variables))
     free = variables.difference(*(form.atoms() for form in solved))
     for row in rows:
         if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
-            found = remainders("ge", row.form)
-            if found is not None and len(found[2]) <= RESIDUES_LIMIT:
-                form, modulus, values = found
+            condition = remainders("ge", row.form)
+            if condition is not None and len(condition[2]) <= MAX_RESIDUES:
+                form, modulus, values = condition
                 others = tuple(other for other in rows if other is not row)
                 return [(*others, Row("mod", form - value, modulus)) for value in values]
     return None

@@ -1,4 +1,4 @@
-"""Systems of rows made ready for questions: equations solved over the integers, the rest tightened."""
+"""Systems of constraints prepared for queries: equations solved over the integers, inequalities tightened."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from .simplex import Dictionary, Vector
 Direction: TypeAlias = tuple[int, ...]
 
 
-class Solver:
-    """Solves equations over the integers by changes of columns, and tightens inequalities."""
+class EquationSolver:
+    """Solves equations over the integers by unimodular changes of columns, and tightens the inequalities."""
 
     def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
         index = {v: i for i, v in enumerate(variables)}
         width = len(index)
-        self.live = [True] * width
+        self.is_live = [True] * width
         self.images = [[0] * i + [1] + [0] * (width - i) for i in range(width)]
-        self.forms = [_dense(form, index) for form in forms]
-        self.equations = [_dense(form, index) for form in equations]
+        self.forms = [_as_vector(form, index) for form in forms]
+        self.equations = [_as_vector(form, index) for form in equations]
         self.inequalities: dict[Direction, int] = {}
-        self.shares: dict[Direction, int] = {}
-        self.has_met = False
+        self.multiplicity: dict[Direction, int] = {}
+        self.has_implicit_equality = False
 
     def run(self) -> bool:
-        """Whether no contradiction came up; ``inequalities`` then holds constants by coefficients."""
+        """Eliminate all equations; return False on a contradiction. The result is in ``inequalities``."""
         while True:
             while self.equations:
-                if not self._solve_one():
+                if not self._reduce_one_equation():
                     return False
             if not self._tighten():
                 return False
             if not self.equations:
                 return True
-            self.has_met = True
+            self.has_implicit_equality = True
 
-    def _solve_one(self) -> bool:
-        """Take one equation a step on: a unit coefficient removes a column, a larger one is reduced."""
+    def _reduce_one_equation(self) -> bool:
+        """Eliminate a column by one equation, or reduce its coefficients; return False on a contradiction."""
         equation = self.equations.pop()
         constant = equation.pop()
         content = gcd(*equation)
@@ -65,11 +65,12 @@ class Solver:
             self.equations.append(equation)
         else:
             image[k] = 0
-            self.live[k] = False
+            self.is_live[k] = False
         self._substitute(k, image)
         return True
 
     def _substitute(self, k: int, image: Vector) -> None:
+        """Replace column ``k`` by ``image``, a combination of the columns, in all vectors."""
         for vectors in (self.images, self.forms, self.equations):
             for i, vector in enumerate(vectors):
                 factor = vector[k]
@@ -79,9 +80,9 @@ class Solver:
                     vectors[i] = changed
 
     def _tighten(self) -> bool:
-        """Floor all constants, keep the strongest of parallel rows, turn rows that meet into equations."""
+        """Tighten, merge parallel inequalities, make opposite ones equations; return False on a contradiction."""
         strongest: dict[Direction, int] = {}
-        shares: dict[Direction, int] = {}
+        multiplicity: dict[Direction, int] = {}
         for vector in self.forms:
             constant = vector[-1]
             terms = tuple(vector[:-1])
@@ -96,21 +97,22 @@ class Solver:
             known = strongest.get(terms)
             if known is None or constant < known:
                 strongest[terms] = constant
-                shares[terms] = 1
+                multiplicity[terms] = 1
             elif constant == known:
-                shares[terms] += 1
+                multiplicity[terms] += 1
         for terms, constant in strongest.items():
             opposite = strongest.get(tuple([-c for c in terms]))
             if opposite is not None and constant + opposite <= 0:
                 if constant + opposite < 0:
                     return False
                 self.equations.append([*terms, constant])
-        self.inequalities, self.shares = strongest, shares
+        self.inequalities, self.multiplicity = strongest, multiplicity
         self.forms = [[*terms, constant] for terms, constant in strongest.items()]
         return True
 
 
-def _dense(form: Affine, index: dict[Variable, int]) -> Vector:
+def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
+    """Return the coefficients of ``form`` at the positions ``index``, and the constant last."""
     result = [0] * len(index)
     for v, c in form.terms:
         result[index[v]] = c
@@ -119,13 +121,13 @@ def _dense(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """The integer points of ``rows``, as inequalities over columns that no equation ties any more.
+    """The integer points of ``rows``, as inequalities over columns that no equation relates any more.
 
-    The quotients and products of ``also`` have columns, too.
+    The compounds ``also`` have columns, too.
 
-    The definitions of all quotients and what is known of all products join the rows, a congruence
+    The definitions of all compounds and the inequalities about products are added to the rows, a congruence
     ``form mod m == 0`` as the equation ``form == m*floor(form/m)``. The equations are solved over
-    the integers, so the columns are integers that vary freely but for the inequalities; every
+    the integers, so the columns are integers that are restricted by the inequalities only; every
     inequality is divided by its content and its constant floored. Two that meet are one more
     equation.
 
@@ -141,9 +143,9 @@ class System:
     shares : dict from coefficients to int
         How many rows state the strongest inequality of a direction.
     has_derived : bool
-        Whether some inequalities follow from others of the rows, and are not the definition of a quotient.
+        Whether inequalities have been derived from several rows: rounding cuts, and those about products.
     has_met : bool
-        Whether inequalities have become an equation, so that they do not stand for single rows.
+        Whether inequalities have become an equation, so that they do not correspond to single rows.
 
     Examples
     --------
@@ -158,54 +160,55 @@ class System:
     __slots__ = (
         "_dictionary",
         "has_derived",
-        "has_met",
+        "has_implicit_equality",
         "highs",
         "images",
         "inequalities",
         "is_empty",
-        "loose",
         "lows",
-        "shares",
+        "multiplicity",
+        "only_in_box",
         "width",
     )
 
     def __init__(self, rows: Sequence[Row], also: Sequence[Compound] = ()) -> None:
-        forms, equations, self.has_derived = _closure(rows, also)
+        forms, equations, self.has_derived = _inequalities_and_equations(rows, also)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
-        solver = Solver(variables, forms, equations)
+        solver = EquationSolver(variables, forms, equations)
         self.is_empty = not solver.run()
         if self.is_empty:
             return
-        live = [*solver.live, True]  # the constant last
-        self.width = sum(live) - 1
+        is_live = [*solver.is_live, True]  # the constant last
+        self.width = sum(is_live) - 1
         self.images = {
-            v: [(i, c) for i, c in enumerate(compress(image, live)) if c]
+            v: [(i, c) for i, c in enumerate(compress(image, is_live)) if c]
             for v, image in zip(variables, solver.images, strict=True)
         }
-        self.inequalities = {tuple(compress(terms, live)): c for terms, c in solver.inequalities.items()}
-        self.shares = {tuple(compress(terms, live)): c for terms, c in solver.shares.items()}
-        self.has_met = solver.has_met
+        self.inequalities = {tuple(compress(terms, is_live)): c for terms, c in solver.inequalities.items()}
+        self.multiplicity = {tuple(compress(terms, is_live)): c for terms, c in solver.multiplicity.items()}
+        self.has_implicit_equality = solver.has_implicit_equality
         self._dictionary: Dictionary | None = None
-        self._read_box()
+        self._find_ranges()
         self.is_empty = self._has_no_rational_point()
 
-    def _read_box(self) -> None:
-        """Collect the range of each column, and whether a column occurs in no longer inequality (is loose)."""
+    def _find_ranges(self) -> None:
+        """Find the range of each column, and whether nothing but that range restricts it (``only_in_box``)."""
         self.lows: list[int | None] = [None] * self.width
         self.highs: list[int | None] = [None] * self.width
-        self.loose = [True] * self.width
+        self.only_in_box = [True] * self.width
         for terms, constant in self.inequalities.items():
-            held = [i for i, c in enumerate(terms) if c]
-            if len(held) > 1:
-                for i in held:
-                    self.loose[i] = False
-            elif terms[held[0]] > 0:
-                self.lows[held[0]] = -constant
+            involved = [i for i, c in enumerate(terms) if c]
+            if len(involved) > 1:
+                for i in involved:
+                    self.only_in_box[i] = False
+            elif terms[involved[0]] > 0:
+                self.lows[involved[0]] = -constant
             else:
-                self.highs[held[0]] = constant
+                self.highs[involved[0]] = constant
 
     def _has_no_rational_point(self) -> bool:
-        if all(self.loose):
+        """Return whether the inequalities have no rational solution: by ranges first, then by the simplex method."""
+        if all(self.only_in_box):
             return False
         for terms, constant in self.inequalities.items():
             least = self._least_in_box([-c for c in terms])
@@ -214,21 +217,21 @@ class System:
         return not self.dictionary().feasible
 
     def dictionary(self) -> Dictionary:
-        """The simplex dictionary of the inequalities in order, made when first asked for."""
+        """Return the simplex dictionary of the inequalities, in their order; it is made once."""
         if self._dictionary is None:
             rows = [(*terms, constant) for terms, constant in self.inequalities.items()]
             self._dictionary = Dictionary(rows, self.width)
         return self._dictionary
 
     def rational_point(self) -> list[Fraction]:
-        """The columns at some rational point of the system, which is not empty."""
-        if all(self.loose):
+        """Return the columns at some rational point of the system, which must not be empty."""
+        if all(self.only_in_box):
             box = zip(self.lows, self.highs, strict=True)
             return [Fraction(low if low is not None else high or 0) for low, high in box]
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """A lower bound of ``vector``, without its constant, from the ranges of the columns alone."""
+        """Return a lower bound of ``vector`` without its constant, by the ranges of the columns; None without one."""
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):
             if c:
@@ -239,7 +242,7 @@ class System:
         return total
 
     def vector(self, form: Affine) -> Vector | None:
-        """``form`` over the columns, the constant last; None where it holds a variable that no row holds."""
+        """Return ``form`` over the columns, the constant last; None if it has a variable that no row contains."""
         result = [0] * self.width
         result.append(form.constant)
         for v, c in form.terms:
@@ -251,9 +254,9 @@ class System:
         return result
 
     def tightened(self, form: Affine) -> tuple[Direction, int] | None:
-        """The inequality ``form >= 0`` over the columns, as ``inequalities`` holds them; None as `vector`.
+        """Return ``form >= 0`` over the columns as (coefficients, constant), in lowest terms; None as for `vector`.
 
-        The coefficients are all zero where the equations make the form a constant.
+        The coefficients are all zero if the equations make the form a constant.
         """
         vector = self.vector(form)
         if vector is None:
@@ -265,7 +268,7 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """The least non-negative integer that the equations allow ``form`` to be.
+        """Return the least non-negative integer that ``form`` can be by the equations alone.
 
         >>> p = Affine.variable("p")
         >>> System((Row("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
@@ -277,18 +280,19 @@ class System:
         return vector[-1] % content if content else 0
 
     def minimum(self, form: Affine) -> Fraction | None:
-        """The least value of a form over the rational points; None where it is unbounded below."""
+        """Return the least value of a form over the rational points; None if it is unbounded below."""
         vector = self.vector(form)
-        return None if vector is None else self._minimum(vector, None)
+        return None if vector is None else self._minimum_of_vector(vector, None)
 
-    def _minimum(self, vector: Vector, enough: int | None) -> Fraction | None:
-        if all(self.loose[i] for i, c in enumerate(vector[:-1]) if c):
+    def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
+        """Return the least value of a vector, or the first one found up to ``stop_at``; None if unbounded below."""
+        if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
             return None if least is None else Fraction(least + vector[-1])
-        return self.dictionary().minimum(vector, enough)
+        return self.dictionary().minimum(vector, stop_at)
 
     def implies_nonnegative(self, form: Affine) -> bool:
-        """Whether ``form >= 0`` provably holds at all integer points of the system, which is not empty."""
+        """Return whether ``form >= 0`` provably holds at all integer points of the system, which must not be empty."""
         inequality = self.tightened(form)
         if inequality is None:
             return False
@@ -300,27 +304,27 @@ class System:
         if least is not None and least + constant >= 0:
             return True
         # Its values at integer points are integers, so that more than -1 is not negative.
-        value = self._minimum([*terms, constant], -1)
+        value = self._minimum_of_vector([*terms, constant], -1)
         return value is not None and value > -1
 
     def implies_congruence(self, form: Affine, modulus: int) -> bool:
-        """Whether the equations alone make ``form`` a multiple of ``modulus``."""
+        """Return whether the equations alone make ``form`` a multiple of ``modulus``."""
         vector = self.vector(form)
         return vector is not None and all(c % modulus == 0 for c in vector)
 
 
 @lru_cache(maxsize=1024)
 def system(rows: tuple[Row, ...], also: tuple[Compound, ...] = ()) -> System:
-    """`System`, remembered: the same rows are asked about many times."""
+    """Return the `System` of ``rows``; cached, since the same rows are queried many times."""
     return System(rows, also)
 
 
-def _cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> list[Affine]:
-    """What a stated inequality and the definition of a quotient give together, where rounding makes it stronger.
+def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> list[Affine]:
+    """Return the inequalities that become stronger by rounding when a row is added to the definition of a quotient.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
-    found: list[Affine] = []
+    cuts: list[Affine] = []
     for compound, rows in defined.items():
         lead = compound.form.terms[0][0] if isinstance(compound, Quotient) else None
         for definition in (row.form for row in rows if lead is not None):
@@ -331,26 +335,28 @@ def _cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> 
                     cut = form * abs(b) + definition * abs(a)
                     content = cut.content()
                     if len(cut.terms) <= len(form.terms) + 1 and content > 1 and cut.constant % content:
-                        found.append(cut)
-    return found
+                        cuts.append(cut)
+    return cuts
 
 
 def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]]:
-    """The defining rows of compounds and of those inside them; a product has none."""
+    """Return the defining rows of ``compounds`` and of all compounds inside them; a product has none."""
     result: dict[Compound, tuple[Row, ...]] = {}
     waiting = list(compounds)
     while waiting:
-        found = waiting.pop()
-        if found not in result:
-            result[found] = found.definition()
-            waiting += (v for form in found.forms() for v in form.compounds())
+        compound = waiting.pop()
+        if compound not in result:
+            result[compound] = compound.definition()
+            waiting += (v for form in compound.forms() for v in form.compounds())
     return result
 
 
-def _closure(rows: Iterable[Row], also: Sequence[Compound]) -> tuple[list[Affine], list[Affine], bool]:
-    """All inequalities and all equations that the rows state, those of their compounds too; whether more follow.
+def _inequalities_and_equations(
+    rows: Iterable[Row], also: Sequence[Compound]
+) -> tuple[list[Affine], list[Affine], bool]:
+    """Return the forms of all inequalities and of all equations, with those of compounds, and whether some are derived.
 
-    What is known of products is known of those ``also`` that no row holds.
+    Inequalities about products are added for the products in the rows and in ``also``.
     """
     forms: list[Affine] = []
     derived: list[Affine] = []
@@ -363,28 +369,30 @@ def _closure(rows: Iterable[Row], also: Sequence[Compound]) -> tuple[list[Affine
     compounds = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Compound)]
     if compounds or also:
         defined = definitions((*compounds, *also))
-        derived += _cuts(forms, defined)
+        derived += _rounding_cuts(forms, defined)
         forms += [row.form for more in defined.values() for row in more]
         stated = {v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Product)}.union(also)
         if any(isinstance(v, Product) for v in stated):
-            derived += _useful(product_rows(chain(forms, equations, (-form for form in equations)), also), stated)
+            derived += _without_loose_products(
+                product_rows(chain(forms, equations, (-form for form in equations)), also), stated
+            )
     return forms + derived, equations, bool(derived)
 
 
-def _useful(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Inequalities ``form >= 0`` without those that say nothing about what is ``stated``.
+def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
+    """Return derived inequalities without those that cannot restrict the compounds ``stated`` in the rows.
 
-    A product that only they hold, and with one sign, is as large or small as they allow: they follow from nothing
-    else, and nothing follows from them.
+    A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
+    nothing about others.
     """
-    kept = list(derived)
+    remaining = list(derived)
     while True:
         signs: dict[Variable, set[bool]] = {}
-        for form in kept:
+        for form in remaining:
             for v, c in form.terms:
                 if isinstance(v, Product) and v not in stated:
                     signs.setdefault(v, set()).add(c > 0)
-        loose = {v for v, found in signs.items() if len(found) == 1}
-        if not loose:
-            return kept
-        kept = [form for form in kept if loose.isdisjoint(v for v, _ in form.terms)]
+        only_in_box = {v for v, all_signs in signs.items() if len(all_signs) == 1}
+        if not only_in_box:
+            return remaining
+        remaining = [form for form in remaining if only_in_box.isdisjoint(v for v, _ in form.terms)]

@@ -1,7 +1,7 @@
-"""Inequalities over loop variables as bounds of loops: without rounded quotients, and without symbols as factors.
+"""Inequalities as loop bounds: floors of loop variables eliminated, symbolic coefficients divided by.
 
-A loop over ``j`` takes no bound from ``2*floor(j/3) >= k``, but the same from ``j >= 3*ceiling(k/2)``. Rows that
-multiply an index by symbols, ``M*i <= r``, say something of this index, and of those outside of its loop.
+``2*floor(j/3) >= k`` is no bound of a loop over ``j``, but the equivalent ``j >= 3*ceiling(k/2)`` is. Rows that
+multiply an index by a symbol, ``M*i <= r``, bound this index, and outer loop variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .system import definitions
 
 
 def without_quotients(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
-    """A row without quotients of loop variables, as inequalities; None where none express it.
+    """Return ``row`` as equivalent inequalities without floors of ``loops``; None if there are none.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
@@ -31,17 +31,17 @@ def without_quotients(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     waiting = [row]
     while waiting:
         row = waiting.pop()
-        found = [
+        floors = [
             (q, c)
             for q, c in row.form.terms
             if isinstance(q, (Quotient, SymbolicQuotient)) and not loops.isdisjoint(q.atoms())
         ]
-        if not found:
+        if not floors:
             result.append(row)
         elif row.kind == "eq":
             waiting += (Row("ge", -row.form), Row("ge", row.form))
         else:
-            q, c = min(found, key=lambda item: abs(item[1]))
+            q, c = min(floors, key=lambda item: abs(item[1]))
             rest = row.form - Affine({q: c})
             share = quotient(rest, abs(c))
             rounded = share.compounds().difference(rest.compounds())
@@ -53,10 +53,10 @@ def without_quotients(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
 
 
 def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
-    """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities.
+    """Return ``rows`` with floors and subtracted maxima of loop variables written out as inequalities where possible.
 
-    A multiple of a quotient beside another loop variable stays: it is a bound of that one, or waits for its own loop.
-    Not so with data, which may only be read where other rows hold.
+    A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
+    tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
     """
     result: list[Row] = []
     for row in (part for given in rows for part in split_clamps(given, loops)):
@@ -68,7 +68,9 @@ def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> l
 
 
 def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows for the loop over ``variable`` and those around it: no quotient of them holds that."""
+    """Return the rows for the loop over ``variable`` and its outer loops without floors of it; raise LoopBoundError if
+    impossible.
+    """
     result: list[Row] = []
     for row in rows:
         written = without_quotients(row, frozenset([variable]))
@@ -79,6 +81,7 @@ def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: S
 
 
 def _no_bound(row: Row) -> LoopBoundError:
+    """Return the error for a row that no loop bound expresses because of a floor."""
     return LoopBoundError(
         "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
         "by the remainder, e.g. write i = 2*k + l with l = 0, 1",
@@ -86,58 +89,69 @@ def _no_bound(row: Row) -> LoopBoundError:
     )
 
 
-def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
-    """A bound of the innermost variable of a row: the row itself, or a weaker one that follows; None if neither.
+def innermost_bound(row: Row, variables: Sequence[Variable]) -> Row | None:
+    """Return a row that bounds the innermost of its variables: the row itself or a weaker one that follows; None if
+    neither does.
 
     >>> i = Affine.variable("i")
-    >>> expressible(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
+    >>> innermost_bound(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
     4*i - 48 >= 0
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     if innermost is None or without_quotients(row, frozenset([innermost])) is not None:
         return row
-    form = _rounded_up(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
+    form = _upper_estimate(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
 
 
 def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """What the rows say of variables by coefficients alone: nothing of congruences, quotients and products with one."""
-    return [row for row in _in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
+    """Return the rows that contain ``variables`` by coefficients only, after floors of them are written out where
+    possible.
+    """
+    return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
 def affine_relaxation(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """As `affine_in`, and of a quotient how far it is from what is divided: enough for a projection."""
+    """Return the constraints on ``variables`` by coefficients, with remaining floors replaced by linear estimates.
+
+    The result has all points of the rows and perhaps more: enough for a projection.
+    """
     return affine_in(
-        (part for row in _in_lowest_terms(rows, variables) for part in relaxation(row, variables)), variables
+        (part for row in _without_floors_in_lowest_terms(rows, variables) for part in floors_relaxed(row, variables)),
+        variables,
     )
 
 
-def _in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
+def _without_floors_in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
+    """Return the normalised rows, without congruences on ``variables`` and with floors of these written out where
+    possible.
+    """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
     parts = [part for row in plain for part in without_quotients(row, variables) or [row]]
-    # There a quotient by a symbol is a product with it.
+    # In lowest terms, a quotient by a symbol has become a product with it.
     reduced = normalise_rows(parts)
     return parts if reduced is None else reduced
 
 
-def relaxation(row: Row, variables: frozenset[Variable]) -> list[Row]:
-    """The row, or what follows from it without quotients that hold some of the variables.
+def floors_relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:
+    """Return the row, or inequalities that follow from it without floors of ``variables``.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
-    >>> relaxation(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
+    >>> floors_relaxed(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
     [-3*j + 6 >= 0]
     """
     if row.kind == "mod" or row.form.hidden().isdisjoint(variables):
         return [row]
     return [
-        Row("ge", _rounded_up(form, variables)) for form in ((row.form,) if row.kind == "ge" else (row.form, -row.form))
+        Row("ge", _upper_estimate(form, variables))
+        for form in ((row.form,) if row.kind == "ge" else (row.form, -row.form))
     ]
 
 
-def _rounded_up(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """A multiple of a form, or more, without quotients that hold one of the variables.
+def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
+    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``.
 
-    A quotient by a symbol goes where the symbol multiplies it, as in a remainder.
+    A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
     for q in sorted(quotients_in(form)):
         if q.atoms().isdisjoint(variables):
@@ -149,23 +163,27 @@ def _rounded_up(form: Affine, variables: frozenset[Variable]) -> Affine:
         c = scaled.coefficient(term) // size
         rest = scaled - c * multiple
         if q not in quotients_in(rest):
-            return _rounded_up(rest + c * (q.form if c > 0 else q.form - (divisor - 1)), variables)
+            return _upper_estimate(rest + c * (q.form if c > 0 else q.form - (divisor - 1)), variables)
     return form
 
 
-Limits: TypeAlias = list[tuple[Affine, int]]
+BoundForms: TypeAlias = list[tuple[Affine, int]]
 """Forms and their divisors, as in `nests.Bounds`."""
 
 
-def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[Limits, Limits]:
-    """``M*i + r >= 0`` as ``i >= -floor(r/M)``, ``r - M*i >= 0`` as ``i <= floor(r/M)``; ``M >= 1`` has to be known."""
+def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[BoundForms, BoundForms]:
+    """Return the lower and upper bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)``
+    for ``M*i + r >= 0``.
+
+    Raises LoopBoundError unless ``known`` imply the sign of the coefficient.
+    """
     parts = slope(row.form, variable)
     for sign in (1, -1) if parts is not None else ():
         divisor, rest = (part * sign for part in parts or ())
         if _is_positive(divisor, known):
-            low = [(-quotient_by(rest, divisor), 1)] if sign > 0 or row.kind == "eq" else []
-            high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
-            return low, high
+            lows = [(-quotient_by(rest, divisor), 1)] if sign > 0 or row.kind == "eq" else []
+            highs = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
+            return lows, highs
     raise LoopBoundError(
         "the condition {1} gives no bounds of a loop over {0}: the sign of its coefficient is not known, or {0} occurs "
         "in it twice; make the coefficient an extent, and add an index with the coefficient 1",
@@ -175,21 +193,23 @@ def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[
 
 
 def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> tuple[Row, ...]:
-    """The divisors of `divided_bounds` whose sign only the rows of the loop decide, as conditions ``divisor >= 1``.
+    """Return ``divisor >= 1`` for each divisor of `divided_bounds` whose sign only the rows of the loop imply.
 
-    They are tested outside of the loop: where the loop has no points, a divisor may be 0.
+    These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
-    found: dict[Row, None] = {}
+    result: dict[Row, None] = {}
     for row in rows if any(variable in row.form.hidden() for row in rows) else ():
         parts = slope(row.form, variable) if variable in row.form.hidden() else None
         signed = (parts[0], -parts[0]) if parts is not None and not parts[0].is_constant else ()
         if not any(_is_positive(divisor, known) for divisor in signed):
-            found.update({Row("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))})
-    return tuple(found)
+            result.update(
+                {Row("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))}
+            )
+    return tuple(result)
 
 
 def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows times what a quotient by symbols in them divides by, which is positive.
+    """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> multiplied([Row("ge", i - quotient_by(p, M)), Row("ge", i)])
@@ -204,32 +224,36 @@ def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def divided_by(forms: Iterable[Affine]) -> list[Affine]:
-    """What quotients by symbols in forms, and inside of these quotients, divide by.
+    """Return the symbolic divisors of the quotients in ``forms``, nested ones included, in order.
 
     >>> p, M, N = (Affine.variable(v) for v in "pMN")
     >>> divided_by([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])
     [2*M - 1, N]
     """
-    found = definitions(compound for form in forms for compound in form.compounds())
-    return sorted({part.divisor for part in found if isinstance(part, SymbolicQuotient)})
+    compounds = definitions(compound for form in forms for compound in form.compounds())
+    return sorted({part.divisor for part in compounds if isinstance(part, SymbolicQuotient)})
 
 
-def of_multiples(rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]) -> list[Row]:
-    """The bounds of outer loops by rows that multiply the variable by a symbol: of ``r >= M*i`` and ``i >= s``."""
-    held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
-    found = []
-    for (a, low), (b, high) in permutations(held, 2):
+def bounds_by_multiples(
+    rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]
+) -> list[Row]:
+    """Return the bounds of outer loops that follow from rows with a symbolic multiple of ``variable``: from ``r >=
+    M*i`` and ``i >= s``.
+    """
+    linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
+    forms = []
+    for (a, low), (b, high) in permutations(linear, 2):
         if a.is_constant and b.is_constant:
             continue
         if a == -b:
-            found.append(low + high)
+            forms.append(low + high)
         elif _is_positive(a, known) and _is_positive(-b, known):
-            found.append(times(-b, low) + times(a, high))
-    return [Row("ge", form) for form in found if _bounds_innermost(form, outer, known)]
+            forms.append(times(-b, low) + times(a, high))
+    return [Row("ge", form) for form in forms if _bounds_innermost(form, outer, known)]
 
 
 def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> bool:
-    """Whether two of the rows, ``r <= M*i <= s``, may have no ``i`` between them: ``s - r >= M - 1`` is not known.
+    """Return whether ``r <= M*i <= s``, two of ``rows``, may have no solution ``i``: ``s - r >= M - 1`` is not implied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Row("ge", M - 1)]
@@ -238,19 +262,20 @@ def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> b
     >>> may_miss([Row("ge", rest), Row("ge", 9 - rest)], "i", some)
     True
     """
-    held = [parts for row in rows if (parts := slope(row.form, variable)) is not None]
+    linear = [parts for row in rows if (parts := slope(row.form, variable)) is not None]
     return any(
         a == -b and _is_positive(a, known) and not implied(Row("ge", low + high - a + 1), known)
-        for (a, low), (b, high) in permutations(held, 2)
+        for (a, low), (b, high) in permutations(linear, 2)
     )
 
 
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Row]) -> bool:
-    """Whether ``form >= 0`` bounds the innermost of the variables in it."""
+    """Return whether ``form >= 0`` bounds the innermost of ``variables`` in it."""
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)
     return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))
 
 
 def _is_positive(form: Affine, known: Sequence[Row]) -> bool:
+    """Return whether ``known`` imply ``form >= 1``."""
     return implied(Row("ge", form - 1), known)

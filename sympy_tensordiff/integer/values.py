@@ -1,4 +1,4 @@
-"""What the rows and the bounds of variables say together: single values, empty ranges, residues, points."""
+"""Consequences of constraints and loop bounds for single variables: unique values, empty ranges, residues, points."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from .rows import Rows, atoms_in, limits_of, linear, partition
 from .system import System
 
 Single = tuple[dict[int, Affine], list[Row]]
-"""The only value that a variable can have, and the guards that go with it."""
+"""The only value that a variable can have, and the guards under which it has it."""
 ZERO = Affine()
 
-MOST_ORDERS = 24
-"""So many orders of loops are tried where the best one has no bounds."""
+MAX_LOOP_ORDERS = 24
+"""The number of loop orders that are tried if the best one has no bounds."""
 
-MOST = 16
-"""A projection that is only asked for the value of one variable is held to so many rows."""
+MAX_PROJECTED_ROWS = 16
+"""The most rows of a projection that is only used to find the value of one variable."""
 
 
 def nest_in_some_order(
     rows: Sequence[Row], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
-    """The loops in the best order, or in another one where there are no bounds in that; by multiples if need be."""
-    orders = (order(rows, variables, facts), *islice(permutations(variables), MOST_ORDERS))
-    refused: list[LoopBoundError] = []
-    for multiples, chosen in product((False, True), orders):
+    """Return the loop nest and its guards in the best order, or in another one if that has no bounds.
+
+    Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
+    """
+    orders = (order(rows, variables, facts), *islice(permutations(variables), MAX_LOOP_ORDERS))
+    errors: list[LoopBoundError] = []
+    for multiples, loop_order in product((False, True), orders):
         try:
-            return bounds(rows, chosen, facts, multiples=multiples)
+            return bounds(rows, loop_order, facts, multiples=multiples)
         except LoopBoundError as error:
-            refused.append(error)
-    raise refused[0]
+            errors.append(error)
+    raise errors[0]
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
-    """The rows that say that each variable lies within its bounds."""
+    """Return the constraints that each variable is within its bounds."""
     rows = []
     for variable, lows, highs in limits:
         rows += [Row("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
@@ -51,7 +54,7 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
 
 
 def to_residues(rows: Rows) -> Rows:
-    """Inequalities moved to the nearest value that a congruence beside them allows: even and < 14 is <= 12."""
+    """Tighten inequalities to the nearest value that a congruence among ``rows`` allows: even and < 14 is <= 12."""
     result = []
     for row in rows:
         for other in rows:
@@ -65,95 +68,105 @@ def to_residues(rows: Rows) -> Rows:
 
 
 def without_exact_floors(form: Affine, rows: Rows) -> Affine:
-    """``2*floor(p/2) + 1`` as ``p`` where a congruence among ``rows`` says that p is odd."""
-    for found in form.quotients():
-        c, d = form.coefficient(found), found.divisor
+    """Return ``form`` without floors that a congruence among ``rows`` makes exact: ``2*floor(p/2) + 1`` is ``p`` if p
+    is odd.
+    """
+    for floor in form.quotients():
+        c, d = form.coefficient(floor), floor.divisor
         if c % d:
             continue
         for row in rows:
             for sign in (1, -1):
-                rest = found.form - sign * row.form
+                rest = floor.form - sign * row.form
                 if row.kind == "mod" and row.modulus % d == 0 and all(b % d == 0 for _, b in rest.terms):
-                    exact = found.form - rest.constant % d
-                    return without_exact_floors(form + (c // d) * exact - Affine({found: c}), rows)
+                    exact = floor.form - rest.constant % d
+                    return without_exact_floors(form + (c // d) * exact - Affine({floor: c}), rows)
     return form
 
 
 def exact_rows(rows: Rows, known: Rows) -> Rows:
-    """Rows, the inequalities among them without floors that known congruences make exact."""
+    """Return ``rows`` with floors removed from the inequalities where congruences in ``known`` make these exact."""
     if linear(rows):
         return rows
     return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
 def single_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Single | None:
-    """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
+    """Return a variable that can have only one value, as {variable: value}, and the guards under which it has it; None
+    without one.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
     """
     for v in variables:
-        found = _value_between(v, variables, rows, facts)
-        if found is not None:
-            return {v: found[0]}, [Row("ge", found[1])]
+        value = _value_between(v, variables, rows, facts)
+        if value is not None:
+            return {v: value[0]}, [Row("ge", value[1])]
     for v in variables if len(variables) > 1 else ():
         # The ranges of the other variables may narrow this one; all rows stay.
         if any(v in row.form.hidden() or abs(row.form.coefficient(v)) > 1 for row in rows):
-            narrowed = _projected(v, variables, rows)
-            found = _value_between(v, variables, narrowed, (*rows, *facts)) if narrowed else None
-            if found is not None:
-                return {v: found[0]}, []
+            narrowed = _projection_on(v, variables, rows)
+            value = _value_between(v, variables, narrowed, (*rows, *facts)) if narrowed else None
+            if value is not None:
+                return {v: value[0]}, []
     return None
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """``floor(h/c)`` and what has to be non-negative there, for two rows that allow at most one value of ``v``."""
-    held: dict[Affine, list[Affine]] = {}
+    """Return ``floor(h/c)`` and a form that must be non-negative, for two rows that allow at most one value of ``v``;
+    or None.
+    """
+    by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
         if row.kind != "ge" or v not in row.form.atoms():
             continue
         parts = row.form.split(v) if linear([row]) else slope(row.form, v)
         if parts is not None:
-            held.setdefault(parts[0], []).append(parts[1])
-    for c, lows in held.items():
-        for low, high in product(lows, held.get(-c, ()) if not c.is_constant or c.constant > 0 else ()):
-            if _is_below(high + low, c, (*rows, *facts)):
+            by_coefficient.setdefault(parts[0], []).append(parts[1])
+    for c, lows in by_coefficient.items():
+        for low, high in product(lows, by_coefficient.get(-c, ()) if not c.is_constant or c.constant > 0 else ()):
+            if _is_less(high + low, c, (*rows, *facts)):
                 value = quotient_by(high, c)
                 exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
                 rounded = () if exists or linear([value]) else quotients_in(value)
-                if all(found.atoms().isdisjoint(variables) for found in rounded):
+                if all(floor.atoms().isdisjoint(variables) for floor in rounded):
                     return value, ZERO if exists else times(value, c) + low
     return None
 
 
-def _projected(v: int, variables: Sequence[int], rows: Rows) -> Rows:
-    """What the rows say of one variable and of what is outside, without those that hide another variable.
+def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
+    """Return constraints on ``v`` and outside variables that follow from ``rows``, with the other variables eliminated.
 
-    Nothing where they leave the variable several values: projecting many variables out takes long.
+    Rows that contain another variable in a compound are left out. Returns nothing if several variables are to be
+    eliminated and the rows do not determine ``v``: projecting many variables takes long.
     """
     others = frozenset(variables) - {v}
-    plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
-    if len(others) > 1 and not any(v in row.form.hidden() for row in plain) and not _is_one_value(v, variables, plain):
+    projected = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
+    if (
+        len(others) > 1
+        and not any(v in row.form.hidden() for row in projected)
+        and not _is_unique(v, variables, projected)
+    ):
         return ()
     for other in sorted(others):
-        plain = list(project(plain, [other], most=MOST) or ())
-    return tuple(plain)
+        projected = list(project(projected, [other], max_rows=MAX_PROJECTED_ROWS) or ())
+    return tuple(projected)
 
 
-def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
-    """Whether two points that agree outside of ``variables`` provably have the same ``v``.
+def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
+    """Return whether any two points that agree outside of ``variables`` provably have the same ``v``.
 
-    The pairs of points are one system for all variables, so that it is solved once.
+    The pairs of points are the same cached system for all ``v``.
     """
-    other = {w: Affine({-1 - w: 1}) for w in variables}
-    return implied(Row("ge", other[v] - Affine({v: 1})), (*rows, *(row.substitute(other) for row in rows)))
+    second = {w: Affine({-1 - w: 1}) for w in variables}
+    return implied(Row("ge", second[v] - Affine({v: 1})), (*rows, *(row.substitute(second) for row in rows)))
 
 
 def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single | None:
-    """A variable that an equation multiplies by a positive symbol: its value and the guard that goes with it.
+    """Return the value of a variable that an equation multiplies by a positive symbol, and its guard; None without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
-    between 0 and ``M - 1`` is left out of the quotient: ``M*v == p - j`` gives ``floor(p/M)``.
+    between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
     """
     for row in rows if any(row.kind == "eq" for row in rows) else ():
         for v in variables:
@@ -161,30 +174,32 @@ def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single |
             for sign in (1, -1) if parts is not None and not parts[0].is_constant else ():
                 factor, rest = (part * sign for part in parts or ())
                 if implied(Row("ge", factor - 1), (*rows, *facts)):
-                    value = quotient_by(-_without_digit(rest, factor, (*rows, *facts)), factor)
-                    if all(found.atoms().isdisjoint(variables) for found in quotients_in(value)):
+                    value = quotient_by(-_without_remainder_term(rest, factor, (*rows, *facts)), factor)
+                    if all(quotient.atoms().isdisjoint(variables) for quotient in quotients_in(value)):
                         return {v: value}, [Row("eq", times(value, factor) + rest)]
     return None
 
 
-def _without_digit(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """The form without a variable that is known to lie between 0 and ``factor - 1``."""
+def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
+    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; as it is without one."""
     for v, c in rest.terms:
-        digit = Affine({v: 1})
-        if c == 1 and all(implied(Row("ge", form), known) for form in (digit, factor - 1 - digit)):
-            return rest - digit
+        remainder = Affine({v: 1})
+        if c == 1 and all(implied(Row("ge", form), known) for form in (remainder, factor - 1 - remainder)):
+            return rest - remainder
     return rest
 
 
-def _is_below(width: Affine, coefficient: Affine, known: Rows) -> bool:
-    """Whether ``width < coefficient``, which is positive."""
+def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
+    """Return whether ``width < coefficient`` provably holds and ``coefficient`` is positive."""
     if coefficient.is_constant:
         return width.is_constant and width.constant < coefficient.constant > 0
     return all(implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
 
 
 def never_empty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Whether every range provably holds an integer (sufficient: the dark shadow of each pair)."""
+    """Return whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of
+    bounds.
+    """
     known = facts
     for limit in limits:
         for low, c in limit.lows:
@@ -195,20 +210,20 @@ def never_empty(limits: Sequence[Bounds], facts: Rows) -> bool:
     return True
 
 
-MOST_BOUNDS = 4
-"""A number of values of more bounds is longer than the loop."""
+MAX_COUNTED_BOUNDS = 4
+"""The most bounds of a range whose length is written as a form; with more, the loop is simpler."""
 
 
 def number_of_values(limit: Bounds) -> Affine | None:
-    """The number of values of a variable, less than 1 where there are none; None where it has too many bounds."""
-    if len(limit.lows) + len(limit.highs) > MOST_BOUNDS:
+    """Return the length of a range as a form, less than 1 if it is empty; None if it has too many bounds."""
+    if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None
     last = least(quotient(form, divisor) for form, divisor in limit.highs)
     return last - greatest(-quotient(-form, divisor) for form, divisor in limit.lows) + 1
 
 
 def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Whether a sum over simple ranges provably has a point: each range, given those around it."""
+    """Return whether a sum over simple ranges provably has a point: each range is non-empty, given the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -226,9 +241,10 @@ def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """The values of bound variables, innermost first, at which a row is hardest to meet.
+    """Return the values of ``bound`` variables, given innermost first, at which the form of ``row`` is least under
+    ``context``.
 
-    A variable of which a bound is not a single form has none.
+    A variable whose relevant bound is not a single form is left out.
 
     >>> i, j, n = (Affine.variable(v) for v in "ijn")
     >>> triangle = [Row("ge", j), Row("ge", i - j), Row("ge", i), Row("ge", n - i)]
@@ -240,14 +256,16 @@ def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
         c = form.coefficient(v)
         ends = limits_of(v, context)[c < 0] if c else []
         if len(ends) == 1:
-            last = {v: ends[0]}
-            values = {u: value.substitute(last) for u, value in values.items()} | last
-            form = form.substitute(last)
+            extreme = {v: ends[0]}
+            values = {u: value.substitute(extreme) for u, value in values.items()} | extreme
+            form = form.substitute(extreme)
     return values
 
 
 def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
-    """The row at its `hardest` values, so that it holds for the sizes alone; None where these are not all known."""
+    """Return the row at its `hardest` values: it implies the row at all values of ``bound``. None if one of these is
+    not known.
+    """
     worst = row.substitute(hardest(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
 
@@ -255,14 +273,14 @@ def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
 def find_point(
     rows: Sequence[Row], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """An integer point of a numeric system, all of whose variables are given; None where there is none.
+    """Return an integer point of a system whose only variables are ``variables``; None if there is none.
 
-    The search gives up after ``limit`` steps.
+    The search stops with an error after ``limit`` steps.
 
     Raises
     ------
     ValueError
-        If the rows hold another variable, the search would be endless in an unbounded system, or
+        If the rows contain another variable, the search would be endless in an unbounded system, or
         it takes more steps than the limit.
 
     Examples
@@ -272,51 +290,55 @@ def find_point(
     {'i': 5, 'j': 7}
     """
     for case in cases(rows, limit=None):
-        point = _point(case, variables, limit)
+        point = _find_point_of_case(case, variables, limit)
         if point is not None:
             return point
     return None
 
 
-def _point(rows: Sequence[Row], variables: Sequence[Variable], limit: int | None) -> dict[Variable, int] | None:
-    """As `find_point`, for rows without maxima and minima."""
-    solved = _numeric(rows, variables)
+def _find_point_of_case(
+    rows: Sequence[Row], variables: Sequence[Variable], limit: int | None
+) -> dict[Variable, int] | None:
+    """Return an integer point of rows without maxima and minima, see `find_point`; None if there is none."""
+    solved = _numeric_system(rows, variables)
     if solved.is_empty:
         return None
     corner = solved.rational_point()
     if all(value.denominator == 1 for value in corner):
-        return _original(solved, variables, [value.numerator for value in corner])
-    return next(_points(solved, variables, limit), None)
+        return _variables_at(solved, variables, [value.numerator for value in corner])
+    return next(_enumerate_points(solved, variables, limit), None)
 
 
 def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
-    """The number of integer points of a numeric system, by enumeration.
+    """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
 
     >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
     >>> box = [Row("ge", 1 - z1), Row("ge", z1 + 1), Row("ge", z1 + z2), Row("ge", 4 - z1 - z2)]
     >>> count_points([*box, Row("ge", z2 + 1), Row("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
     15
     """
-    systems = (_numeric(case, variables) for case in cases(rows, limit=None))
-    return sum(1 for solved in systems for _ in _points(solved, variables))
+    systems = (_numeric_system(case, variables) for case in cases(rows, limit=None))
+    return sum(1 for solved in systems for _ in _enumerate_points(solved, variables))
 
 
-def _numeric(rows: Sequence[Row], variables: Sequence[Variable]) -> System:
-    """The system of rows that hold no other variables than the given ones."""
+def _numeric_system(rows: Sequence[Row], variables: Sequence[Variable]) -> System:
+    """Return the `System` of rows; raise ValueError if they contain other variables than the given ones."""
     other = atoms_in(rows) - frozenset(variables)
     if other:
         raise ValueError(f"no values given for {sorted(map(str, other))}")
     return System(tuple(rows))
 
 
-def _original(solved: System, variables: Sequence[Variable], columns: Sequence[int]) -> dict[Variable, int]:
-    """The given variables at a point of the columns; one that no row holds is 0."""
+def _variables_at(solved: System, variables: Sequence[Variable], columns: Sequence[int]) -> dict[Variable, int]:
+    """Return the variables at a point given by the columns of a system; one that no row contains is 0."""
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
 
 
-def _points(solved: System, variables: Sequence[Variable], limit: int | None = None) -> Iterator[dict[Variable, int]]:
-    """All integer points, one by one: a nest over the columns that the equations leave free."""
+def _enumerate_points(
+    solved: System, variables: Sequence[Variable], limit: int | None = None
+) -> Iterator[dict[Variable, int]]:
+    """Yield all integer points: a loop nest over the columns of the system. Raises ValueError if it is unbounded."""
     if solved.is_empty:
         return
     if not solved.images.keys() >= set(variables):
@@ -328,18 +350,18 @@ def _points(solved: System, variables: Sequence[Variable], limit: int | None = N
     except ValueError:
         raise ValueError("the system is unbounded") from None
     for values in run(nest, limit=limit):
-        yield _original(solved, variables, [values[column] for column in columns])
+        yield _variables_at(solved, variables, [values[column] for column in columns])
 
 
 def run(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """The points of a nest, in order, where all else in it is ``known``; the yielded mapping is reused.
+    """Yield the points of a loop nest in order, given the other variables ``known``; the yielded mapping is reused.
 
     Raises
     ------
     ValueError
-        If it takes more steps than the limit to find one.
+        If the search takes more steps than the limit.
     """
     values = dict(known or {})
     if not nest:

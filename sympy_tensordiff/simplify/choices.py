@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import sympy
 
@@ -136,11 +136,15 @@ def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
 
 
 def number_chosen(graph: Graph, node: Node) -> Node:
-    """Return how many terms of a node conditions choose: 0 only where they leave nothing; 1 without conditions."""
-    if node is graph.zero:
+    """Return how many terms of a node conditions choose: 0 only where they leave nothing; 1 without conditions.
+
+    The shape is that of the node. Of a value alone this cannot be told: chosen terms may cancel, and a derivative of
+    their sum is not 0 there.
+    """
+    if graph.is_zero(node):
         return node
     if not is_chosen(graph, node):
-        return graph.one
+        return graph.broadcast(graph.one, node.shape) if node.shape else graph.one
     match node.op:
         case "select":
             return graph.select(node.args[0], *(number_chosen(graph, side) for side in node.args[1:]))
@@ -153,6 +157,14 @@ def number_chosen(graph: Graph, node: Node) -> Node:
             return graph.sum(variables, rows, number_chosen(graph, body))
         case "mul":
             return graph.mul([number_chosen(graph, factor) for factor in node.args])
+        case "ein":
+            operands = list(zip(node.args, node.data.inputs, strict=True))
+            extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
+            chosen = [(number_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
+            return graph.ein(1, chosen, node.data.output, extents)
+        case "comprehension":
+            variables, _, body = graph.open(node)
+            return graph.comprehension(variables, node.data, number_chosen(graph, body))
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 

@@ -29,6 +29,12 @@ Key: TypeAlias = tuple[str, tuple[str, ...]]
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
 INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
 
+_LOWER_ORDERS = 1.05
+"""How many times the operations of its terms a shorter product may take.
+
+``(D + A B) C X`` and ``D C X + A B C X``, where ``D`` is a diagonal of a vector, differ in terms of lower order only.
+"""
+
 
 class Keys:
     """Digests: equal for equal nodes, in any graph; that they differ for different ones is likely only."""
@@ -169,7 +175,9 @@ class _Sum:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_scalars()
         self._merge_diagonals()
-        shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
+        # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
+        least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
+        shared = [candidate for candidate, places in self.places.items() if len(places) >= max(2, least[candidate])]
         if not shared:
             return self.node
         shared.sort(key=lambda c: (-len(self.places[c]), len(c.roles), self.keys.of(c.base), c.roles))
@@ -252,7 +260,7 @@ class _Sum:
         """Whether the product costs no more than the sum of the terms that it stands for."""
         known = leaves.difference(old)
         before = self.model.of([self.graph.add(old)], known)
-        return self.model.is_no_worse(self.model.of([product], known), before, self.given)
+        return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """The nodes that only these terms use."""

@@ -29,15 +29,13 @@ from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.readable import show_index, with_methods
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
-_ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
-
 
 def short(tensor: Any) -> str:
     """A tensor in an error message: its name, a comprehension in parentheses."""
     return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
-def _names_a_point(printer: Any) -> bool:
+def names_a_point(printer: Any) -> bool:
     """Whether `Subs` asks for a text that only equal points have; it compares nothing else of them.
 
     Tensors of one name and two shapes would be the same to it, and to SymPy's caches.
@@ -66,10 +64,10 @@ def text_instead(node: Any, printer: Any) -> str | None:
     """
     found = measures(node)
     if found.is_unprintable:  # a text all the same: messages and debuggers need one
-        names_a_point = _names_a_point(printer)
-        lines = None if names_a_point or printer._print_level > 1 else in_parts(node)
-        return described(node, f" ({found.digest.hex()})" if names_a_point else "") if lines is None else lines
-    return str(srepr(node)) if _names_a_point(printer) else None
+        is_point = names_a_point(printer)
+        lines = None if is_point or printer._print_level > 1 else in_parts(node)
+        return described(node, f" ({found.digest.hex()})" if is_point else "") if lines is None else lines
+    return str(srepr(node)) if names_a_point(printer) else None
 
 
 def described(node: Any, end: str = "") -> str:
@@ -125,7 +123,7 @@ class PrintedSymbol(Printed):
         return 2, 0, cls.__name__
 
     def _sympystr(self: Any, printer: Any) -> str:
-        if _names_a_point(printer):
+        if names_a_point(printer):
             return str(srepr(self))
         return str(self.name)
 
@@ -142,38 +140,6 @@ class PrintedSymbol(Printed):
 
     def _pretty(self: Any, printer: Any) -> Any:
         return printer._print(Symbol(self.name))
-
-
-class PrintedEntry(Printed):
-    """``A[i, j]``, in LaTeX with subscripts."""
-
-    def _sympystr(self: Any, printer: Any) -> str:
-        if _names_a_point(printer):
-            return str(srepr(self))
-        indices = ", ".join(show_index(printer, index) for index in self.indices)
-        tensor = printer.parenthesize(self.tensor, PRECEDENCE["Atom"], strict=True)
-        return f"{tensor}[{indices or '()'}]"
-
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        return f"{printer._print(self.tensor)}[{_joined(printer, self.indices) or '()'}]"
-
-    def _latex(self: Any, printer: Any) -> str:
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol or "_" in base or "^" in base:
-            base = rf"\left({base}\right)"
-        indices = [show_index(printer, unlabelled(index)) for index in self.indices]
-        # Single letters stand side by side; A_{1 2} would read as twelve.
-        plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
-        return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
-
-    def _pretty(self: Any, printer: Any) -> Any:
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol:
-            base = prettyForm(*base.parens())
-        indices: list[Any] = []
-        for index in self.indices:
-            indices += [", " if indices else "[", show_index(printer, unlabelled(index))]
-        return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
 
 
 class PrintedComprehension(Printed):
@@ -330,7 +296,8 @@ def unlabelled(expr: Any) -> Any:
     return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
 
 
-def _joined(printer: Any, parts: Any) -> str:
+def joined(printer: Any, parts: Any) -> str:
+    """Return the forms of ``parts`` with commas between them."""
     return ", ".join(printer._print(part) for part in parts)
 
 

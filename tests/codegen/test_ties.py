@@ -160,6 +160,60 @@ def test_the_least_entry_of_a_cross_product():
             np.testing.assert_allclose(slope(left, right), np.cross(left, np.eye(3))[:, np.cross(left, right).argmin()])
 
 
+X = td.TensorSymbol("X", (n, m))
+SYMMETRIC = {
+    "another order": (
+        td.IndexedMax(3 * x[i] ** 2 * x[Mod(i + j, n)] ** 2, (j, 1, n - 1), (i, 0, n - 1)),
+        lambda v: max(3 * v[a] ** 2 * v[b] ** 2 for a in range(4) for b in range(4) if a != b),
+    ),
+    "from both ends": (
+        td.IndexedMin(3 * x[i] ** 2 * x[n - 1 - i] ** 2, (i, 0, n - 1)),
+        lambda v: min(3 * v**2 * v[::-1] ** 2),
+    ),
+    "around a circle": (
+        td.IndexedMax(3 * exp(x[i]) * x[Mod(-i, n)] * exp(x[Mod(-i, n)]) * x[i], (i, 0, n - 1)),
+        lambda v: max(3 * np.exp(v + np.roll(v[::-1], 1)) * v * np.roll(v[::-1], 1)),
+    ),
+    "more rows than columns": (
+        td.IndexedMax(3 * exp(x[i] * x[j]) * x[i] * x[j], (i, 0, n - 1), (j, 0, floor((n + 1) / 2))),
+        lambda v: max(3 * np.exp(a * b) * a * b for a in v for b in v[:3]),
+    ),
+    "pairs": (
+        td.IndexedMax(3 * x[i] ** 2 * x[j] ** 2, (i, 0, j - 1), (j, 1, n - 1)),
+        lambda v: max(3 * v[a] ** 2 * v[b] ** 2 for b in range(4) for a in range(b)),
+    ),
+}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@every("name", [*SYMMETRIC])
+def test_values_that_are_equal_by_their_form_are_one_number(name):
+    """`(3*a)*b` and `(3*b)*a` are rounded apart: which of them a maximum is made of is not left to chance."""
+    function, written = SYMMETRIC[name]
+    kernels = [td.lambdify([x], td.gradient(function, x), backend) for backend in ("numpy", "numba")]
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        at = rng.standard_normal(4)
+        step = 1e-6 * np.eye(4)
+        expected = [(written(at + h) - written(at - h)) / 2e-6 for h in step]
+        for kernel in kernels:
+            np.testing.assert_allclose(kernel(at), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_closest_pair():
+    """Behind `Ne(p, i)` the distance of `i` and `p` is that of `(i, p)` or of `(p, i)`."""
+    distance = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, m - 1))
+    gradient = td.gradient(td.IndexedMin(distance, (i, 0, j - 1), (j, 1, n - 1)), X)
+    at = np.random.default_rng(2).standard_normal((6, 3))
+    pairs = [(a, b) for b in range(6) for a in range(b)]
+    a, b = min(pairs, key=lambda pair: ((at[pair[0]] - at[pair[1]]) ** 2).sum())
+    expected = np.zeros((6, 3))
+    expected[a], expected[b] = 2 * (at[a] - at[b]), 2 * (at[b] - at[a])
+    for backend in ("numpy", "numba"):
+        np.testing.assert_allclose(td.lambdify([X], gradient, backend)(at), expected)
+
+
 INNER = td.IndexedMax(x[j] * exp(x[k]), (j, k, n - 1))
 MOVED = {
     "a multiple": td.IndexedMax(-3 * exp(x[k]) * x[k] / 7, (k, 0, n - 1)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import in_c
 import mpmath
 import numpy as np
@@ -14,13 +16,14 @@ from sympy_tensordiff.codegen.program import build_program
 
 n, i = td.indices("n i")
 x, s = td.TensorSymbol("x", n), sympy.Symbol("s", real=True)
-POINTS = np.concatenate([[0.0, -0.0, 1e-200, 1e-9, -1e-5, 1e-3], np.linspace(-30, 30, 41), [1e4]])
+POINTS = np.concatenate([[0.0, -0.0, 1e-200, 1e-9, -1e-5, 1e-3], np.linspace(-30, 30, 17), [1e4]])
 
 
+@cache
 def exact(order, at):
     """The integral of ``t**order*cos(at*t + order*pi/2)`` from 0 to 1, the derivative of sinc under its integral."""
-    with mpmath.workdps(40):
-        pieces = max(1, int(abs(at) / 6))
+    with mpmath.workdps(30):
+        pieces = max(1, int(abs(at) / 10))
         ends = [mpmath.mpf(q) / pieces for q in range(pieces + 1)]
         return float(mpmath.quad(lambda t: t**order * mpmath.cos(at * t + order * mpmath.pi / 2), ends))
 
@@ -60,7 +63,7 @@ def test_gradients_and_hessians_read_well():
     td.check_derivative(f, x)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
 def test_spherical_bessel_functions(backend):
     """All orders to many digits, also where the recurrence begins, and in single precision."""
     from scipy.special import spherical_jn

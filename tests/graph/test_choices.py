@@ -1,4 +1,4 @@
-"""Cases and choices that belong together are written as one, and mean the same."""
+"""Guards and choices by one condition are merged, with the same values."""
 
 import pytest
 import sympy
@@ -24,7 +24,7 @@ def test_choices_by_one_condition_are_one_choice():
     assert result == Piecewise((2 * x[p], x[p] > 0), (1, True))
 
 
-def test_what_holds_in_a_case_and_in_its_opposite_holds_always():
+def test_equal_bodies_of_opposite_guards_lose_their_guards():
     df = td.TensorSymbol("df", 4)
     f = td.TensorComprehension((x[2 * i] + x[2 * i + 1]) / 2, (i, 4))
     assert_derivative_exact(f, x)
@@ -32,7 +32,7 @@ def test_what_holds_in_a_case_and_in_its_opposite_holds_always():
     assert not derivative(Piecewise((x[i] * z[i], i > 2), (z[i] * x[i], True))).has(Piecewise)
 
 
-def test_cases_that_are_no_opposites_stay_apart():
+def test_guards_that_are_not_opposite_are_not_merged():
     result = derivative(Piecewise((x[i] ** 2, i > 4), (x[i], i < 4), (0, True)))
     assert len(result.atoms(Piecewise)) == 2
 

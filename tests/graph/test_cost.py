@@ -1,4 +1,4 @@
-"""The cost of a graph: its laws, and that it is what the kernels execute."""
+"""The cost of a graph: its laws, and its agreement with the operations that the kernels execute."""
 
 from __future__ import annotations
 
@@ -171,6 +171,32 @@ def test_nested_sums_are_multiplied_from_the_vector_on(depth):
         matrix = td.diag(u) + W.T @ matrix @ td.TensorSymbol(f"V{layer}", (n, n))
     found = td.cost(matrix @ x)
     assert found.operations == 4 * depth * n**2 + (2 * depth + 1) * n and found.largest == n
+
+
+A_, B_, C_ = (td.TensorSymbol(name, (n, n)) for name in "ABC")
+u_, v_, w_, x_ = (td.TensorSymbol(name, n) for name in "uvwx")
+TOTAL, GRAM = td.diag(u_) + A_ @ B_, A_.T @ td.diag(u_) @ A_
+SUMS = {
+    "two products": ((TOTAL @ v_, TOTAL.T @ w_), False),
+    "three products": ((TOTAL @ v_, TOTAL.T @ w_, TOTAL @ td.exp(x_)), False),
+    "of matrices": (((A_ @ B_ + B_ @ C_) @ v_,), False),
+    "of a matrix used twice in it": (((td.outer(v_, w_) * GRAM + td.outer(w_, v_) * GRAM) @ x_,), False),
+    "whose matrix is a result": ((TOTAL @ v_, TOTAL.T @ w_, TOTAL), True),
+    "whose entries are needed": ((TOTAL @ v_, td.sum(td.exp(TOTAL))), True),
+}
+
+
+@every("name", [*SUMS])
+def test_sums_with_several_uses_are_multiplied_term_by_term_if_all_uses_do(name):
+    """A product of two matrices is computed where something needs its entries, and then once."""
+    results, needs_matrix = SUMS[name]
+    assert td.cost(results).operations.coeff(n, 3) == (2 if needs_matrix else 0)
+    symbols = [A_, B_, C_, u_, v_, w_, x_]
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=[4] * len(one.shape)) for one in symbols]
+    found = td.lambdify(symbols, results, "numpy")(*arrays)
+    for one, value in zip(results, found, strict=True):
+        np.testing.assert_allclose(value, td.evaluate(one, dict(zip(symbols, arrays, strict=True))), rtol=1e-12)
 
 
 @every("name", ["scaled", "definite", "bilinear", "extrema", "windows"])

@@ -1,4 +1,4 @@
-"""Conditions on indices that are no inequalities between linear forms as written: rows all the same, and counted."""
+"""Conditions on indices that are not linear as written become constraints, checked by counting points."""
 
 import itertools
 import random
@@ -236,7 +236,7 @@ def test_conditions_of_many_cases_stay():
     assert_derivative_exact(function, x, sizes={N: 9})
 
 
-def test_conditions_of_few_cases_beside_many_are_ranges():
+def test_conditions_of_few_cases_next_to_many_become_ranges():
     odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 3)))
     function = pair_sum(Piecewise((x[i] ** 2 * y[j], odd & (Abs(i - j) <= 1)), (0, True)))
     by_y = td.gradient(function, y)

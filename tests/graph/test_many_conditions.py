@@ -1,4 +1,4 @@
-"""Conditions that make many cases: few loops or one test in the loop, with the values of the exact interpreter."""
+"""Conditions with many cases become few loops or one test in the loop, checked against the exact interpreter."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Powers of products: one text for what is one function."""
+"""Powers of products: equal functions are printed the same."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What a result holds is what a user has who types its text: remainders as ``Mod``, evaluated where SymPy is right."""
+"""Results equal the expression that a user gets by typing them: ``Mod`` is evaluated where SymPy is right."""
 
 import pytest
 import sympy
@@ -30,7 +30,7 @@ def written(index):
 
 
 def typed(index):
-    """What the text of an index is to SymPy."""
+    """The SymPy expression that the text of an index evaluates to."""
     return sympy.sympify(str(x[index])[2:-1], locals=NAMES)
 
 

@@ -1,4 +1,4 @@
-"""Elimination against the shadow of the points, found by enumeration."""
+"""Elimination compared with the projection of the points, by enumeration."""
 
 from random import Random
 

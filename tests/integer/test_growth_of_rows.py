@@ -109,7 +109,7 @@ def test_projection_of_no_more_than_so_many_rows(seed, monkeypatch):
         return eliminate(before, variable)
 
     monkeypatch.setattr(fourier_motzkin, "eliminate", watched)
-    shadow = fourier_motzkin.project(rows, "abcd", most=8)
+    shadow = fourier_motzkin.project(rows, "abcd", max_rows=8)
     assert shadow is not None
     assert len(shadow) <= 8
     assert max(given[1:]) <= 13 < len(rows)
@@ -124,8 +124,8 @@ def between_planes(random):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_order_is_chosen_by_so_many_rows(seed, monkeypatch):
-    """What is eliminated only to choose stays small, where all the faces would be more."""
+def test_a_loop_order_is_chosen_by_few_rows(seed, monkeypatch):
+    """Systems that are eliminated only to choose an order stay small, although all faces would be more."""
     rows = between_planes(Random(seed))
     given = []
     eliminate = nests.eliminate
@@ -136,7 +136,7 @@ def test_an_order_is_chosen_by_so_many_rows(seed, monkeypatch):
 
     monkeypatch.setattr(nests, "eliminate", watched)
     assert sorted(order(rows, "abcd")) == list("abcd")
-    assert max(given) <= nests.MOST == 16
-    monkeypatch.setattr(nests, "MOST", len(rows) ** 2)
+    assert max(given) <= nests.MAX_ROWS_FOR_ORDER == 16
+    monkeypatch.setattr(nests, "MAX_ROWS_FOR_ORDER", len(rows) ** 2)
     order(rows, "abcd")
     assert max(given) > 16

@@ -1,4 +1,4 @@
-"""Rows that hold in the union of systems, against enumeration."""
+"""Constraints that hold in the union of systems, by enumeration."""
 
 import random
 from itertools import product

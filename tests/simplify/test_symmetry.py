@@ -73,3 +73,16 @@ def test_a_product_that_occurs_twice_is_multiplied_out_with_labels_of_its_own():
     outer = np.outer(values[B] @ values[u], values[B] @ values[u])
     expected = (outer * (1 - np.tanh(values[y].sum() * outer) ** 2)).sum()
     assert np.allclose(td.evaluate(gradient, _used(gradient, values)), expected)
+
+
+def test_a_product_that_is_a_term_beside_itself_is_multiplied_out_with_labels_of_its_own():
+    product, z = A @ u, v
+    loss = td.tanh(td.dot(product, z + product - td.mean(product) - product))
+    values = _values(np.random.default_rng(3))
+    gradient = td.gradient(loss, z)
+    first = values[A] @ values[u]
+    expected = (1 - np.tanh(first @ (values[v] - first.mean())) ** 2) * first
+    assert np.allclose(td.evaluate(gradient, _used(gradient, values)), expected)
+    variance = td.gradient(td.dot(product, product - td.mean(product)), u)
+    expected = 2 * values[A].T @ (first - first.mean())
+    assert np.allclose(td.evaluate(variance, _used(variance, values)), expected)

@@ -38,6 +38,8 @@ class FormPrinter(Builder):
         """The slots of scalars, and their types."""
         self.arrays: dict[str, str] = {}
         """The pointers of arrays that the function makes."""
+        self.allocated: list[str] = []
+        """The pointers among them that it frees at its end."""
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
@@ -62,10 +64,10 @@ class FormPrinter(Builder):
     def function(self, result: str = "i32 0") -> str:
         """The text of the function, whose name is ``{name}``."""
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
-        for pointer in self.arrays.values():
+        for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
         body = ["entry:", *self.slots, *self.lines, f"  ret {result}"]
-        body += ["failed:", f"  ret i32 {NO_MEMORY}"] if self.arrays else []
+        body += ["failed:", f"  ret i32 {NO_MEMORY}"] if self.allocated else []
         return "\n".join([f"define internal i32 @{{name}}({declared}) noinline {{", *body, "}"])
 
     # ------------------------------------------------------------------------ integers
@@ -195,4 +197,5 @@ class FormPrinter(Builder):
         self.branch(self.new(f"icmp ne ptr {found}, null"), after, "failed")
         self.start(after)
         self.arrays[name] = found
+        self.allocated.append(found)
         return found

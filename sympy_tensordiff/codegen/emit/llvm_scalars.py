@@ -132,6 +132,9 @@ class ScalarPrinter(FormPrinter):
             return self.condition_of(node), "i1"
         if function == "select":
             return self.select(*arguments)
+        if function == "spherical_bessel":
+            assert isinstance(arguments[0], Number)
+            return self.spherical_bessel(int(arguments[0].value), self.scalar(arguments[1]))
         values = [self.scalar(argument) for argument in arguments]
         if function in ("real", "double"):
             kind = self.real if function == "real" else "double"
@@ -254,6 +257,36 @@ class ScalarPrinter(FormPrinter):
                 middle = self.new(f"select i1 {asked}, {kind} {value}, {kind} {middle}")
             return middle, kind
         raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
+
+    def spherical_bessel(self, order: int, x: Value) -> Value:
+        """Return the value of a spherical Bessel function: its series near 0, and the recurrence elsewhere."""
+        x = self.converted(x, "double"), "double"
+
+        def number(value: float) -> Value:
+            return real_text(value, "double"), "double"
+
+        def series() -> Value:
+            term, square = number(1), self.binary("fmul", x, x)
+            for k in range(1, order + 1):
+                term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))
+            total = term
+            for k in range(1, order + 11):
+                term = self.binary("fmul", term, self.binary("fdiv", square, number(-2 * k * (2 * (order + k) + 1))))
+                total = self.binary("fadd", total, term)
+            return total
+
+        def recurrence() -> Value:
+            before, value = (self.binary("fdiv", self.applied(name, [x]), x) for name in ("cos", "sin"))
+            for k in range(order):
+                product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)
+                before, value = value, self.binary("fsub", product, before)
+            return value
+
+        size = self.applied("abs", [x])[0]
+        is_near = self.new(f"fcmp ole double {size}, {number(order + 1)[0]}")
+        is_wide = self.new(f"fcmp oeq double {size}, {number(math.inf)[0]}")
+        found = self.choice(is_near, series, lambda: self.choice(is_wide, lambda: number(0), recurrence))
+        return self.converted(found, self.real), self.real
 
     def extreme(self, function: str, left: Value, right: Value) -> Value:
         """The greater ("max") or the lesser of two numbers; nan where one of them is nan."""

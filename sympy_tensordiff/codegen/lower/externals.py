@@ -140,9 +140,14 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """A function that Numba compiles for numbers of a type as a module of LLVM, and its name there."""
+    """Return the module of LLVM that Numba makes of a function for numbers of a type, and the name there.
+
+    Raise `UnsupportedError` where Numba compiles nothing.
+    """
     import numba
 
+    if numba.config.DISABLE_JIT:
+        raise UnsupportedError("Numba is told to compile nothing")
     kind = numba.float32 if dtype == np.float32 else numba.float64
     names = ", ".join(f"x{n}" for n in range(len(external.orders)))
     space = {"compiled": _for_numba(external, function)}

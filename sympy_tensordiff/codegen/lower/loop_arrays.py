@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.data import compounds_in, data_entries
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.facts import unconditional_reads
@@ -24,6 +24,9 @@ from sympy_tensordiff.simplify.signs import with_signs
 
 MAX_MOVES = 16
 """At most so many combinations of periods are tried for one match."""
+
+MAX_CASES = 4
+"""At most so many entries, each where it is inside of its array, are one value."""
 
 
 @dataclass(frozen=True)
@@ -150,19 +153,38 @@ class LoopArrays:
         """The entry of an array where the integers that the values depend on are these ``forms``."""
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
-    def entry(self, arrays: Sequence[LoopArray], value: Node, known: Rows) -> Node | None:
+    def entry(
+        self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
+    ) -> Node | None:
         """The entry of one of the arrays that is proved to hold a value; None where there is none.
 
-        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide.
+        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. Where no
+        entry is inside of its array at all points, those that together are make cases: of ``a[i]*a[j]`` for ``i < j``,
+        ``a[p]*a[q]`` is the entry of ``(p, q)`` or of ``(q, p)`` where ``p - q`` is ``nonzero``.
         """
         facts = (*self.lowering.facts, *known)
         facts += tuple(unconditional_reads(self.graph, value, facts)) if arrays else ()
+        cases: dict[Rows, Node] = {}
         for stored in arrays:
             for forms in self.forms(stored, value, known):
                 place = dict(zip(stored.candidate.axes, forms, strict=True))
-                if all(implied(row.substitute(place), facts) for row in stored.candidate.rows):
+                rows = (row.substitute(place) for row in stored.candidate.rows)
+                open_rows = tuple([row for row in rows if not implied(row, facts)])
+                if not open_rows:
                     return self.read(stored, forms)
-        return None
+                if len(cases) < MAX_CASES:
+                    cases.setdefault(open_rows, self.read(stored, forms))
+        return self.by_cases(cases, facts, nonzero)
+
+    def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
+        """The first node whose rows hold; None where there is none at a point at which no form is 0."""
+        rest: list[Rows] = [()] if cases else []
+        terms: list[Node] = []
+        for rows, node in cases.items():
+            terms += [self.graph.guard((*region, *rows), node) for region in rest]
+            pieces = [(*region, *outside) for region in rest for outside in complement(rows)]
+            rest = [piece for piece in pieces if not _has_zero((*facts, *piece), nonzero)]
+        return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
         """The integers with which the values of an array are this one."""
@@ -176,6 +198,30 @@ class LoopArrays:
             own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
             for found in chain(own, self.instances_where(stored, again, known)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
+
+    def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
+        """The other integers at which an array holds the value of an entry by its form.
+
+        Affine ones need not be inside of the array.
+        """
+        candidate, axes = stored.candidate, stored.axes
+        facts = (*self.lowering.facts, *candidate.rows)
+        apart = {axis: self.graph.fresh(f"i{n}") for n, axis in enumerate(axes)}
+        renamed = {axis: Affine.variable(v) for axis, v in apart.items()}
+        entry = self.graph.substitute(candidate.node, renamed)
+        inside = tuple([row.substitute(renamed) for row in candidate.rows])
+        found: dict[tuple[Affine, ...], None] = {}
+        for forms in instances(self.graph, candidate.node, axes, entry, self.comparison(stored, inside)):
+            back = {v: Affine.variable(axis) for axis, v in apart.items()}
+            found[tuple([gist(forms[axis].substitute(back), facts) for axis in axes])] = None
+        found.pop(tuple(map(Affine.variable, axes)), None)
+        symmetries = [dict(zip(axes, forms, strict=True)) for forms in found]
+        return [
+            symmetry
+            for symmetry in symmetries
+            if not any(form.compounds() for form in symmetry.values())
+            or all(implied(row.substitute(symmetry), facts) for row in candidate.rows)
+        ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
         """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
@@ -237,6 +283,20 @@ class LoopArrays:
             if holes and chosen not in tried:
                 tried.add(chosen)
                 yield holes, pattern
+
+
+def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
+    """Whether one of some forms is 0 at all points of some rows, which may be none."""
+    sides = ((Row("ge", form - 1), Row("ge", -form - 1)) for form in nonzero)
+    return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
+
+
+def complement(rows: Rows) -> Iterator[Rows]:
+    """Disjoint rows that cover all points at which some of ``rows`` do not hold."""
+    for position, row in enumerate(rows):
+        below_and_above = (Row("ge", row.form - 1), Row("ge", -row.form - 1))
+        for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
+            yield (*rows[:position], opposite)
 
 
 def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:

@@ -5,27 +5,29 @@ sides are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may 
 with products fused into additions. So the values get an array, which all comparisons with their maximum, and the
 maximum itself, read; also where no other temporaries are wanted. What is read as it is, or rounded once, is the same
 number everywhere and needs none. Of values that conditions choose, each one has its own array: a comparison may hold
-one of them alone, where the conditions are known.
+one of them alone, where the conditions are known. Values that are equal by their form, such as ``3*a[i]*a[j]`` and
+``3*a[j]*a[i]``, may differ by rounding, too, and a comparison does not tell them apart: the array holds one of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays
+from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays, complement
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Candidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.disequalities import unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import replace as substituted
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import Rows, connected
 from sympy_tensordiff.simplify.choices import cases_of
 
@@ -64,7 +66,7 @@ class _Ties(LoopArrays):
         super().__init__(graph, lowering)
         self.parts: dict[Node, list[Part]] = {}
         self.cases: dict[Node, list[tuple[Rows, Node]]] = {}
-        self.done: dict[tuple[Node, Rows], Node] = {}
+        self.done: dict[tuple[Node, Rows, tuple[Affine, ...]], Node] = {}
         self.defined: set[Node] = set()
 
     # -------------------------------------------------------------- which values have arrays
@@ -102,14 +104,16 @@ class _Ties(LoopArrays):
 
     # -------------------------------------------------------------- what reads it
 
-    def replaced(self, node: Node, known: Rows = ()) -> Recursion[Node]:
-        """A node where some rows are ``known``, with reads of the arrays in place of the values."""
-        key = node, known = node, connected(known, node.free, frozenset())
+    def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
+        """A node where ``known`` rows hold and no form is 0, with reads of the arrays in place of the values."""
+        known = connected(known, node.free, frozenset())
+        nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
+        key = node, known, nonzero
         if key not in self.done:
-            self.done[key] = yield self._replaced(node, known)
+            self.done[key] = yield self._replaced(node, known, nonzero)
         return self.done[key]
 
-    def _replaced(self, node: Node, known: Rows) -> Recursion[Node]:
+    def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -117,24 +121,27 @@ class _Ties(LoopArrays):
             if node.op in EXTREMA and self.parts.get(node):
                 new = self.with_entries(node)
             else:
-                new = yield self.replaced(body, known)
+                new = yield self.replaced(body, known, nonzero)
             return node if new is body else graph.over(node, variables, new)
         if node.op == "guard":
             known += node.data
-        args = yield from in_turn(self.replaced(arg, known) for arg in node.args)
+        inside = (*nonzero, *unequal_forms(node.args[0])) if node.op == "select" else nonzero
+        args = yield from in_turn(
+            self.replaced(arg, known, inside if position == 1 else nonzero) for position, arg in enumerate(node.args)
+        )
         for position, extremum in _comparisons(node):
-            args[position] = self.compared(extremum, node.args[position], known) or args[position]
+            args[position] = self.compared(extremum, node.args[position], known, nonzero) or args[position]
         return graph.with_args(node, args)
 
-    def compared(self, extremum: Node, value: Node, known: Rows) -> Node | None:
+    def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
         """A value with the entries of arrays in place of its rounded parts; None where they are none of a maximum."""
         # What a maximum is an argument of is no value of its range.
         parts = self.parts_of(extremum) if extremum not in reachable(value) else []
         arrays = list({part.stored.tensor: part.stored for part in parts}.values())
-        whole = self.entry(arrays, value, known)
+        whole = self.entry(arrays, value, known, nonzero)
         entries = {}
         for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():
-            found = self.entry(arrays, part, known)
+            found = self.entry(arrays, part, known, nonzero)
             if found is not None:
                 entries[part] = found
             elif any(may_equal(part, other.node) for other in parts):
@@ -167,9 +174,33 @@ class _Ties(LoopArrays):
             shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, stored.lows, strict=True)}
             body = trampoline(self.replaced(candidate.node))
             body = graph.guard([row.substitute(shift) for row in candidate.rows], graph.substitute(body, shift))
-            entries = graph.comprehension(axes, stored.tensor.shape, body) if axes else body
+            tensor, shape = stored.tensor, stored.tensor.shape
+            symmetries = self.symmetries(stored)
+            if symmetries:
+                name = self.lowering.allocated(candidate)[0]
+                tensor = graph.tensor(f"kept {name}", shape)
+                self.lowering.arrays[tensor.data[0]] = name
+            entries = graph.comprehension(axes, shape, body) if axes else body
             yield from self.needed([entries])
-            yield Definition(self.lowering.arrays[stored.tensor.data[0]], stored.tensor, entries)
+            yield Definition(self.lowering.arrays[tensor.data[0]], tensor, entries)
+            if symmetries:
+                least = graph.substitute(self.least(replace(stored, tensor=tensor), symmetries), shift)
+                name = self.lowering.arrays[stored.tensor.data[0]]
+                yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
+
+    def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
+        """The least entry of an array among those that hold one value by its form: the same for all of them."""
+        graph, candidate = self.graph, stored.candidate
+        own = self.read(stored, list(map(Affine.variable, candidate.axes)))
+        result = own
+        for symmetry in symmetries:
+            other = self.read(stored, [symmetry.get(axis, Affine.variable(axis)) for axis in candidate.axes])
+            moved = [row.substitute(symmetry) for row in candidate.rows]
+            inside = tuple([row for row in moved if not implied(row, (*self.lowering.facts, *candidate.rows))])
+            terms = [graph.guard(inside, graph.call(sympy.Min, [result, other]))]
+            terms += [graph.guard(outside, result) for outside in complement(inside)]
+            result = graph.add(terms)
+        return graph.guard(candidate.rows, result)
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:

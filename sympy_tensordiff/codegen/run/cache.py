@@ -73,7 +73,7 @@ def code_versions(backend: str) -> str:
     """What compiled code depends on besides its text."""
     packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
     found = [f"Python {sys.version} on {platform.machine()}"]
-    if backend == "numba":
+    if backend in ("numba", "llvm"):
         llvm = importlib.import_module("llvmlite.binding")
         found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
     for package in packages:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
+from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
-from sympy_tensordiff.codegen.ir.walk import externals
+from sympy_tensordiff.codegen.ir.walk import externals, scalars
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend, llvm_text
 from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared, outside_range, said_of
@@ -75,7 +77,12 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend not in COMPILED:
         raise ArgumentError(f"parallel=True is for 'llvm' and 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    return prepared(program, backend)
+    bounded = prepared(program, backend)
+    if backend == "llvm":  # its text is printed when a call needs it
+        for node in (node for kernel in bounded.nests for node in scalars(kernel.body)):
+            if isinstance(node, Number) and node.value == node.value:
+                signed_text(node.value)  # refuses what is too large
+    return bounded
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -273,7 +280,7 @@ class CompiledFunction:
             assert self.program.search is not None
             program = self.program.search(numbers)
             # The search works with the arrays of the host.
-            backend = "numba" if self.backend == "cuda" else self.backend
+            backend = "llvm" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
             search = self._searches[numbers] = CompiledFunction(program, backend, functions)
         if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):

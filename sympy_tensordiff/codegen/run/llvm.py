@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
-from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, write_bytes
+from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 
@@ -110,8 +110,11 @@ def _machine() -> Any:
 # ---------------------------------------------------------------------------- object code
 
 
-def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
-    """The object code of a text; ``functions`` are those of the user by symbols, each a module and the name there."""
+def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any) -> Any:
+    """Return the module of a text after LLVM's optimisations for a machine.
+
+    ``functions`` are those of the user by symbols, each a module and the name there.
+    """
     llvm, debug = _binding(), os.environ.get(DEBUG)
     if debug == "dump":
         print(text)
@@ -125,7 +128,6 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
         module.get_function(name).linkage = "internal"
     if debug in ("verify", "dump"):
         module.verify()
-    machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
@@ -136,7 +138,13 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
     first.add_instruction_combine_pass()
     first.run(module, builder)
     builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
+    return module
+
+
+def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
+    """Return the object code of a text and of the user's functions, as `optimised` takes them."""
+    machine = _machine()
+    code: bytes = machine.emit_object(optimised(text, functions, machine))
     return code
 
 
@@ -145,8 +153,7 @@ def _code_of(text: str, on_disk: bool) -> bytes:
     """The object code of a text, from disk where it is there undamaged."""
     if not on_disk or os.environ.get(VARIABLE) == OFF:
         return compiled(text, {})
-    version = f"llvmlite {metadata.version('llvmlite')} {_binding().llvm_version_info}"
-    digest = hashlib.sha256("\n".join([version, *_processor(), text]).encode()).hexdigest()
+    digest = hashlib.sha256(f"{code_versions('llvm')}\n{text}".encode()).hexdigest()
     with contextlib.suppress(OSError, RuntimeError):
         path = cache_folder() / f"k_{digest}.o"
         with contextlib.suppress(OSError):

@@ -85,6 +85,8 @@ class _Fusion:
         self.shapes = prover.shapes
         self.flow = Dataflow(program)
         self.taken = outer_names(program)
+        self.weights: dict[int, int] = {}
+        """The weights of kernels, by their identity: each is asked for in front of many groups."""
 
     def steps(self) -> list[Step]:
         """All steps, those that run together as one."""
@@ -164,7 +166,7 @@ class _Fusion:
             return False
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
-        own_weight = sum(weight(kernel.body) for kernel in (*producers, step))
+        own_weight = sum(map(self.weight, (*producers, step)))
         if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.
@@ -184,9 +186,15 @@ class _Fusion:
             common = common | (self.flow.reads(kernel) & group.read)
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
+    def weight(self, kernel: Kernel) -> int:
+        """The weight of the body of a kernel of the program."""
+        if id(kernel) not in self.weights:
+            self.weights[id(kernel)] = weight(kernel.body)
+        return self.weights[id(kernel)]
+
     def add(self, kernel: Kernel, group: _Group) -> None:
         """Let a kernel take part."""
-        group.weight += weight(kernel.body)
+        group.weight += self.weight(kernel)
         own = self.flow.reads(kernel) & group.filled
         if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
