@@ -163,7 +163,8 @@ class Arithmetic(Table):
             if base.op == "pow" and base.args[1].op == "const":
                 inner = base.args[1].data
                 # (x**(1/2))**2 is x only for x >= 0; integer exponents always multiply.
-                if isinstance(inner, int):
+                is_positive = base.args[0].op == "const" and base.args[0].data > 0 and not isinstance(inner, float)
+                if isinstance(inner, int) or is_positive:
                     return self.pow(base.args[0], self.const(inner * power))
             if base.op == "mul" and not _stays_one_factor(base):
                 return self.mul([self.pow(factor, exponent) for factor in base.args])
