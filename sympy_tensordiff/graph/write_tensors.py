@@ -133,7 +133,7 @@ def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
         factor, (expr,) = with_mean(factor, expr)
     elif isinstance(expr, TensorMul):
         for place, part in enumerate(expr.args):
-            rest, mean = mean_inside(factor, part)
+            rest, (mean,) = with_mean(factor, part) if isinstance(part, EinsumProduct) else (factor, [part])
             if mean is not part:
                 return rest, TensorMul(*expr.args[:place], mean, *expr.args[place + 1 :])
     return factor, expr
