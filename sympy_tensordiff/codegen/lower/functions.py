@@ -93,10 +93,7 @@ _TAIL_TERMS = 14
 
 
 def _log_ndtr(x: Scalar) -> Scalar:
-    """Return the logarithm of the normal distribution: by ``erfc``, and below -10 by the asymptotic series of its tail.
-
-    Source: Abramowitz & Stegun 1964, 26.2.12.
-    """
+    """Return the log of the normal distribution: by ``erfc``, below -10 by a series (Abramowitz & Stegun 26.2.12)."""
     inverse_square = Operation("pow", (x, Number(-2)))
     series: Scalar = Number(0)
     for k in range(_TAIL_TERMS, 0, -1):
@@ -151,7 +148,7 @@ def has_root(exponent: Node) -> bool:
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for one like 3/2, by a root and products: a tenth of the time of a general power."""
+    """Return ``base**exponent`` for one like 3/2 by a root and products, faster than a general power."""
     whole = Operation("pow", (base, Number(int(abs(exponent)))))
     product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
@@ -211,9 +208,7 @@ def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
 
 
 # ---------------------------------------------------------------------------- special functions by SciPy
-# SymPy's special functions by SciPy: its array functions for NumPy, for Numba what it exports to Cython.
-#
-# A function is made of SciPy's: of one with the same arguments, or by a formula that NumPy and Numba both understand.
+# A special function of SymPy's is one of SciPy's, or a formula of such that NumPy and Numba both understand.
 # SciPy's functions for Cython are reached by their addresses, as Numba documents it; some are not exported.
 
 
@@ -221,7 +216,7 @@ Function = Callable[..., Any]
 
 
 class Special(NamedTuple):
-    """How a function is made of SciPy's ``names``, by NumPy and by Numba; None where Numba cannot."""
+    """A function made of SciPy's functions ``names``: a formula for arrays, and one for Numba, None if it has none."""
 
     names: tuple[str, ...]
     formula: Callable[..., Function]
@@ -238,7 +233,7 @@ def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral for arrays; SciPy has no values for other orders than 0, 1, 2, …."""
+    """Return the exponential integral for arrays; other orders than 0, 1, 2, … have no values."""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 
@@ -247,9 +242,7 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), behind its first terms by Euler and
-    Maclaurin.
-    """
+    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin."""
     ratios = tuple(float(sympy.bernoulli(k) / sympy.factorial(k)) for k in range(2, 22, 2))
 
     def polygamma(n: float, x: float) -> Any:
@@ -334,7 +327,7 @@ _BY_NAME = {(function.__name__, count): special for (function, count), special i
 
 
 def implementation(name: str, count: int, backend: str) -> Function | None:
-    """Return SciPy's function of arrays, or for compiled code, by SymPy's name; None where a backend has none.
+    """Return SciPy's function by SymPy's name, for arrays or compiled code; None where a backend has none.
 
     >>> float(implementation("besselj", 2, "numpy")(0, 0.0))
     1.0
