@@ -86,8 +86,7 @@ class Shifts:
     def _best(
         self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
     ) -> tuple[Candidate, list[Instance]] | None:
-        """Return the value whose storage saves most, or one that is stored, and its uses outside of others; None
-        without one.
+        """Return the value whose storage saves most, or one that is stored already, and its uses; None without one.
 
         ``known`` are the uses that have been found before.
         """

@@ -246,9 +246,7 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the entry of the array of a value for `use`; None in the kernel that stores it, and without an
-        entry.
-        """
+        """Return the stored entry for `use`; None in the kernel that stores it, or without such an entry."""
         candidate = use.candidate
         if candidate.node in self._begun or not self.shifts.is_inside(use, context):
             return None
