@@ -1,4 +1,4 @@
-"""Reads that provably leave their tensor's shape raise when the expression is built.
+"""The bounds check when an expression is built: raise for reads that provably leave their tensor's shape.
 
 Considered are reads that happen unconditionally, at indices whose ranges are numbers: every
 enclosing range is a system of rows, and a violating index tuple is a point of the system. Reads
@@ -28,9 +28,10 @@ Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 
 
 class Scope(NamedTuple):
-    """What is known where a read happens, over variables 0, 1, … for the indices.
+    """The context of a read: the enclosing ranges and conditions as a constraint system over variables 0, 1, …
 
-    ``variables`` maps an index with a numeric range to its variable; ``rows`` are the ranges and conditions.
+    ``variables`` maps an index with a numeric range to its variable, ``names`` maps back, and ``rows`` are the ranges
+    and conditions.
     """
 
     variables: dict[Expr, int]
@@ -38,7 +39,9 @@ class Scope(NamedTuple):
     rows: tuple[Row, ...] = ()
 
     def form(self, index: Expr) -> Affine | None:
-        """The form of an index over the variables; None where it holds a symbol without a range, a product, or data."""
+        """Return ``index`` as an affine form over the variables; None if it has a symbol without a numeric range, a
+        product, or a value of data.
+        """
         try:
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
@@ -49,14 +52,15 @@ class Scope(NamedTuple):
         return form if known else None
 
     def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
-        """The forms of all expressions, or None."""
+        """Return the affine forms of all ``expressions``, or None if one has none."""
         forms = [self.form(expr) for expr in expressions]
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool) -> Scope | None:
-        """The scope inside of a range; None where nothing is known to be read there: the range may be empty.
+        """Return the scope inside of a range of ``index``, or None if the range may be empty, so that nothing is known
+        to be read there.
 
-        The range of an axis never is.
+        The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
         """
         lows, highs = self.forms(lower), self.forms(upper)
         variables = dict(self.variables)
@@ -70,11 +74,13 @@ class Scope(NamedTuple):
         return Scope(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
 
     def under(self, rows: Sequence[Row]) -> Scope:
-        """The scope behind further conditions."""
+        """Return the scope under the further conditions ``rows``."""
         return self._replace(rows=(*self.rows, *rows)) if rows else self
 
     def point(self, inside: Row) -> dict[int, int] | None:
-        """Values at which a row does not hold, ends of the ranges if possible; None where there are none."""
+        """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
+        None if it always holds.
+        """
         if implied(inside, self.rows):
             return None
         variables = range(len(self.names))
@@ -109,7 +115,9 @@ def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
 
 
 def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
-    """Check the node if it is a read; its parts with the scopes that they are in."""
+    """Raise if ``node`` is a read that leaves its shape; return the parts of ``node`` to visit next, each with its
+    scope.
+    """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
@@ -134,6 +142,9 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
 
 
 def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tuple[Any, Scope | None]]:
+    """Return conditions and values of the (value, condition) ``pairs``, each with its scope, up to the first condition
+    that is not affine.
+    """
     parts: list[tuple[Any, Scope | None]] = []
     for value, condition in pairs:
         if scope is None:
@@ -148,7 +159,9 @@ def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tup
 
 
 def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
-    """The parts of a condition that read, each with the parts that do not read as what is known there."""
+    """Return the parts of an `And` or `Or` that contain reads, each with a scope in which the other parts hold (`And`)
+    or fail (`Or`).
+    """
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
@@ -160,7 +173,9 @@ def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
 
 
 def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
-    """The rows of a condition on indices; None where it is anything else."""
+    """Return the rows that are equivalent to ``condition`` over the variables; None if it is not a conjunction of
+    affine relations.
+    """
     if condition == S.true:
         return []
     if isinstance(condition, And):
@@ -173,6 +188,7 @@ def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
 
 
 def _check_read(entry: TensorEntry, scope: Scope) -> None:
+    """Raise `OutOfShapeError` if an index of ``entry`` leaves its axis at some point of ``scope``."""
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
         form = scope.form(index)
@@ -186,6 +202,7 @@ def _check_read(entry: TensorEntry, scope: Scope) -> None:
 
 
 def _message(entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: Scope) -> str:
+    """Return the error text for ``entry``, whose index ``form`` of ``axis`` leaves the shape at ``point``."""
     atoms = sorted(form.atoms())
     where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
     shape = tuple(entry.tensor.shape)

@@ -1,4 +1,4 @@
-"""Comparisons of tensors entry by entry, what is made of them by logic, and the choice by them."""
+"""Elementwise comparisons of tensors, logical operations on them, and `where`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,13 @@ ShapeError
 """
 
 
-def _relation(name: str, relation: Any, what: str) -> Callable[[Scalar, Scalar], Any]:
+def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Scalar], Any]:
+    """Return the public function ``name`` that gives 1 where SymPy's ``relation`` of two operands holds and 0
+    elsewhere; ``condition`` describes it.
+    """
+
     def applied(A: Scalar, B: Scalar) -> Any:
+        """Return the elementwise indicator of the relation between ``A`` and ``B``."""
         return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
@@ -51,7 +56,11 @@ not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
 class _Truth(NamedTuple):
-    """The condition that is meant by a tensor whose entries hold where they are not 0, or by a relation of scalars."""
+    """An elementwise condition: the tensors that it reads, and a function from scalars in their place to the SymPy
+    condition.
+
+    An operand that is a plain tensor means "is not 0".
+    """
 
     operands: tuple[Any, ...]
     holds: Callable[..., Any]
@@ -59,7 +68,9 @@ class _Truth(NamedTuple):
 
 
 def _truth(condition: Any, owner: str) -> _Truth:
-    """Return what ``condition`` asks of each entry: of a comparison, the relation itself."""
+    """Return ``condition`` as a `_Truth`: the relation itself for a comparison, ``value != 0`` for another tensor, a
+    constant for a bool.
+    """
     if isinstance(condition, (bool, Boolean)):
         return _Truth((), lambda: sympify(condition))
     condition = operand(condition, owner)
@@ -90,10 +101,11 @@ ShapeError
 
 
 def _connected(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
-    """Return 1 where the connective of the conditions holds, else 0, entry by entry."""
+    """Return the elementwise indicator (1 or 0) of ``connective`` applied to all ``conditions``."""
     truths = [_truth(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
+        """Return the indicator for scalars ``values`` in place of the operands of all conditions."""
         rest = iter(values)
         held = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
         return Piecewise((1, connective(*held)), (0, True))

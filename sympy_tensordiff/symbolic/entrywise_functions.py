@@ -1,4 +1,4 @@
-"""Functions of real numbers on whole tensors: entry by entry; on scalars they are SymPy's own."""
+"""Elementwise functions of tensors: SymPy's functions of real numbers; applied to scalars they return SymPy's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 @explained
 def elementwise(f: Any, *operands: Any) -> Any:
-    """A function of real numbers, applied entry by entry.
+    """Apply a function of real numbers elementwise.
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ def elementwise(f: Any, *operands: Any) -> Any:
 
 
 def _called(f: Any, arguments: Sequence[Any]) -> Any:
+    """Return ``f(*arguments)``; raise `ArgumentTypeError` if ``f`` cannot be called with these scalar expressions."""
     if not callable(f):
         raise ArgumentTypeError(f"elementwise: the first argument must be a function, e.g. sympy.sin, not {f!r}")
     try:
@@ -85,14 +86,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
+    """Return the template of a function of one variable."""
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 
 
-def public(function: Function, name: str, what: str, sections: str, example: str) -> Function:
-    """A function of the table below, with its name and its documentation."""
+def public(function: Function, name: str, summary: str, sections: str, example: str) -> Function:
+    """Return ``function`` with its public name and a docstring made of ``summary``, ``sections`` and ``example``."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{what}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
+    function.__doc__ = f"{summary}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
     return documented(sections)(function)
 
 
@@ -114,8 +116,11 @@ ArgumentTypeError, UnsupportedError
 """
 
 
-def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Scalar], Any]:
+def _function(name: str, function: Callable[..., Basic], description: str) -> Callable[[Scalar], Any]:
+    """Return the public elementwise function ``name`` of one operand that applies SymPy's ``function``."""
+
     def applied(x: Scalar) -> Any:
+        """Return the function applied to ``x``, elementwise."""
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")
@@ -174,7 +179,10 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 
 
 def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
+    """Return the public elementwise function ``name`` of several operands that applies `Max` or `Min`."""
+
     def applied(*operands: Any) -> Any:
+        """Return the elementwise extremum of ``operands``; raise `ArgumentTypeError` if there are none."""
         if not operands:
             raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
         return elementwise(function, *operands)

@@ -1,4 +1,4 @@
-"""The doors between the classes and what works on them: the classes call, the others register."""
+"""Hooks: functions that the node classes call and that later packages register, so that imports go one way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class Hook:
-    """A function of a later room; until one is registered, what the classes do alone."""
+    """A function that a later package registers; until then a call gives the default that is passed here."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def register(self, function: Callable[..., Any]) -> None:
-        """Make this the function."""
+        """Set the function that the hook calls."""
         self.function = function
 
     def __call__(self, *arguments: Any) -> Any:
@@ -41,5 +41,5 @@ notations: dict[Any, Callable[[Any], Any]] = {}
 
 
 def rewritten(expr: Any, target: type) -> Any:
-    """``expr`` in the notation that a class stands for, whether it is one of ours or not."""
+    """Return ``expr`` rewritten in the notation of the class ``target``; ``expr`` may be a native expression."""
     return notations[target](expr)
