@@ -74,9 +74,7 @@ def is_variable(variable: Any) -> bool:
 
 
 def refuse_array(variable: Any) -> None:
-    """Raise `ArgumentTypeError` if ``variable`` is an explicit SymPy matrix or array; the message suggests a tuple of
-    its entries.
-    """
+    """Raise `ArgumentTypeError` if ``variable`` is an explicit matrix or array."""
     if isinstance(variable, (MatrixBase, NDimArray)):
         entries = tuple(flatten(variable))
         raise ArgumentTypeError(
@@ -102,11 +100,8 @@ def no_variable(value: Any) -> ArgumentTypeError:
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """Return the pairs (variable, number of times) that the arguments of a `diff` call mean, as ``x, 2, (y, 3)`` gives
-    ``[(x, 2), (y, 3)]``.
-
-    Raises `ArgumentError` for a count without a variable or for no variables at all, and `ArgumentTypeError` for a
-    tuple that is not a pair or a count that is not a non-negative integer.
+    """Return the (variable, number of times) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
+    `ArgumentError` for a count without a variable or no variables, `ArgumentTypeError` for another pair or count.
     """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:
@@ -168,9 +163,7 @@ class Node(walkers.Shown, NoCode, Expr):
     __hash__ = Expr.__hash__
 
     def sort_key(self, order: Any = None) -> Any:
-        """Override `Basic.sort_key`; the key of a deep node has its size and digest in place of the keys of its
-        arguments.
-        """
+        """Override `Basic.sort_key`: the key of a deep node has its digest in place of the keys of its arguments."""
         if self.is_symbol or not measures(self).is_deep:
             return super().sort_key(order)
         return self.class_key(), (measures(self).size, (measures(self).digest,)), S.One.sort_key(), S.One
@@ -198,17 +191,15 @@ class Node(walkers.Shown, NoCode, Expr):
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """Override `Expr.count_ops`; a shared operation is counted once per occurrence. Raise `UnsupportedError` for a
-        node too deep to be walked.
+        """Override `Expr.count_ops`: a shared operation counts once per occurrence; raise `UnsupportedError` for a huge
+        node.
         """
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        """SymPy's hook for `diff`: return the derivative with respect to ``variable``.
-
-        Returns None, so that SymPy builds an unevaluated `Derivative`, if `Expr.is_constant` asks for a variable
-        without a derivative. Raises `UnsupportedError` for an integer variable.
+        """SymPy's hook for `diff`: return the derivative with respect to ``variable``; raise `UnsupportedError` for an
+        integer. None, an unevaluated `Derivative` for SymPy, if `Expr.is_constant` asks.
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
@@ -220,10 +211,8 @@ class Node(walkers.Shown, NoCode, Expr):
         return hooks.derivative(self, variable)
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
-        """Override `Expr.diff`: differentiate by SymPy's arguments in turn. A tensor keeps its shape if ``variables``
-        do not occur in it.
-
-        Raises `UnsupportedError` for an entry of an expression that is not a variable.
+        """Override `Expr.diff`: a tensor keeps its shape if ``variables`` do not occur in it. Raise `UnsupportedError`
+        for an entry of an expression that is not a variable.
         """
         variables = tuple(map(hooks.lifted, variables))  # SymPy's own x[p] would be another, absent variable
         for variable in variables:
@@ -260,24 +249,22 @@ class Node(walkers.Shown, NoCode, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is one of the package's notations, else
-        as SymPy does.
-        """
+        """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is a notation of this package."""
         notation = hooks.notations.get(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
-        """Override `Basic._subs`; for a deep node the parts are answered bottom-up, without recursion."""
+        """Override `Basic._subs`: the parts of a deep node are answered bottom-up."""
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's temporary placeholder, else return None
-        (SymPy's default).
+        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None, SymPy's
+        default.
         """
         return self._substituted(old, new) if is_placeholder(new) else None
 
@@ -291,12 +278,10 @@ class Node(walkers.Shown, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: return the result and whether anything changed; for a deep node the parts are
-        answered bottom-up.
-        """
+        """Override `Basic._xreplace`: the parts of a deep node are answered bottom-up."""
 
         def entered(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; none for a binder without a free symbol that ``rule`` replaces."""
+            """Return the parts of ``node``; none for a binder without a symbol in ``rule``."""
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 
@@ -306,11 +291,7 @@ class Node(walkers.Shown, NoCode, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Replace by the mapping or transform ``rule`` in this node; return the result and whether anything changed.
-
-        A `Renaming` is not validated. A `Transform` (numbers to floats, say) does not enter the node, so that indices
-        and bounds stay exact.
-        """
+        """Replace by the mapping or transform ``rule`` in this node; return the result and whether anything changed."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:
@@ -327,7 +308,7 @@ class Node(walkers.Shown, NoCode, Expr):
         return (self._unchecked if isinstance(rule, Renaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
-        """Return the canonical form, which is one expression for all that differ only in the names of bound indices
+        """Return the canonical form, one for all expressions that differ only in names of bound indices
         (`td.canonical`).
         """
         return canonical(self)
@@ -337,9 +318,8 @@ class Node(walkers.Shown, NoCode, Expr):
         return canonical(self)
 
     def dummy_eq(self, other: Any, symbol: Any = None) -> bool:
-        """Override `Basic.dummy_eq`: return whether ``other`` differs in the names of bound indices only.
-
-        If ``symbol`` is given and this expression has exactly one free dummy, the dummy corresponds to ``symbol``.
+        """Override `Basic.dummy_eq`: return whether ``other`` differs in names of bound indices only; a single free
+        dummy corresponds to ``symbol``.
         """
         other = as_expr(other, "the other expression")
         dummies = [free for free in self.free_symbols if isinstance(free, Dummy)]
@@ -367,23 +347,22 @@ class Node(walkers.Shown, NoCode, Expr):
         raise self._without_value("complex")
 
     def _without_value(self, conversion: str) -> ArgumentTypeError:
-        """Return the error for converting the expression to a number by ``conversion`` ("float", say), with a
-        `td.evaluate` call that would work.
+        """Return the error for converting the expression to a number by ``conversion``, with a `td.evaluate` call to
+        write.
         """
         free = self.free_symbols
         sizes = {symbol for part in free for extent in getattr(part, "shape", ()) for symbol in extent.free_symbols}
         arrays = ", ".join(f"{name}: …" for name in sorted(map(str, free - sizes)))
         shown = self if not measures(self).size > 30 else f"the {type(self).__name__}"
         return ArgumentTypeError(
-            f"{what} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
+            f"{conversion} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
         )
 
 
 def is_placeholder(new: Basic) -> bool:
     """Return whether ``new`` is the product of dummies ``subs_d0*subs_m`` that simultaneous `subs` inserts temporarily.
 
-    It is neither an integer nor a tensor, so that no validated node accepts it; `subs` replaces it by the final value,
-    which is validated.
+    No validated node accepts it; `subs` replaces it by the final value, which is validated.
     """
     return isinstance(new, Mul) and all(isinstance(a, Dummy) and a.name.startswith("subs_") for a in new.args)
 
@@ -408,11 +387,7 @@ class RealScalar(Node):
 
 
 def _next_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of ``expr``, which may be a native SymPy node, with respect to ``variable``; None if SymPy
-    knows none.
-
-    Unevaluated derivatives in a native expression are handled by the rules of this package.
-    """
+    """Return the derivative of ``expr``, native or not, with respect to ``variable``; None if SymPy knows none."""
     if not isinstance(expr, Node) and is_entry(variable) and expr.has(Derivative, Subs):
         return hooks.derivative(expr, variable)
     return expr._eval_derivative(variable)

@@ -44,7 +44,9 @@ def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Sca
         return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
-    return public(applied, name, f"1 where {what}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example)
+    return public(
+        applied, name, f"1 where {condition}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example
+    )
 
 
 greater = _relation("greater", sympy.Gt, "``A > B``")

@@ -149,8 +149,8 @@ def refuse_walk(node: Any, operation: str) -> None:
     found = measures(node)
     if found.is_unwalkable:
         raise UnsupportedError(
-            f"{operation} of a {type(node).__name__} of {found.described}: that is too much for what visits every path; "
-            "td.vjp, td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
+            f"{operation} of a {type(node).__name__} of {found.described}: that is too much for what visits every "
+            "path; td.vjp, td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
         )
 
 

@@ -127,7 +127,7 @@ def _function(name: str, function: Callable[..., Basic], description: str) -> Ca
         return TensorFunction._unchecked(_template(function), tensor)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (2, 3))).shape\n(2, 3)'
-    return public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
+    return public(applied, name, f"{description}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
 
 
 exp = _function("exp", sympy.exp, "The exponential function")
