@@ -1,4 +1,4 @@
-"""What NumPy computes along axes: sums, means, extrema, running sums, norms, softmax."""
+"""Reductions along axes as in NumPy: sums, means, extrema, running sums, norms, softmax."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
 
 
 def _without(A: Any, axes: tuple[int, ...]) -> str:
-    """The subscripts of the sum over some axes."""
+    """Return the subscripts of the sum of ``A`` over ``axes``."""
     labels = axis_labels(shape_of(A))
     return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
 
@@ -261,7 +261,9 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 
 def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """A reduction over axes, entry by entry."""
+    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``, as `td.max` has its arguments; ``A`` itself
+    over no axes.
+    """
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
@@ -272,6 +274,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
+        """Return the reduction for the entry at ``indices``."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -284,11 +287,12 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
 
 
 def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
-    """A reduction up to each entry along an axis."""
+    """Return the running ``reduction`` of ``A`` along ``axis``, or of its raveled entries if ``axis`` is None."""
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
+        """Return the reduction up to the index along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         return reduction(read(A, (*indices[:along], k, *indices[along + 1 :])), (k, 0, indices[along]))
 
