@@ -108,14 +108,14 @@ def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
         if isinstance(variable, (int, Integer)):
             if not counted or counted[-1][1] is not None:
                 raise ArgumentError(f"diff: the count {variable} in {variables} follows no variable")
-            counted[-1] = counted[-1][0], _count(variable, variables)
+            counted[-1] = counted[-1][0], _number_of_times(variable, variables)
         elif isinstance(variable, (tuple, Tuple)):
             if len(variable) != 2:
                 raise ArgumentTypeError(
                     f"diff: {variable} is no pair of a variable and a count; give several variables one after the "
                     "other, or use td.gradient, which takes a tuple"
                 )
-            counted.append((variable[0], _count(variable[1], variables)))
+            counted.append((variable[0], _number_of_times(variable[1], variables)))
         else:
             counted.append((variable, None))
     if not counted:
@@ -123,7 +123,7 @@ def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
     return [(variable, 1 if times is None else times) for variable, times in counted]
 
 
-def _count(value: Any, variables: tuple[Any, ...]) -> int:
+def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
     """Return ``value`` as an int; raise `ArgumentTypeError`, which quotes all ``variables`` of the call, if it is not
     an integer ≥ 0.
     """

@@ -71,7 +71,7 @@ class Binder(Node):
         """
         if self._free is None:
             done: set[int] = set()
-            for node in postorder(self, done, _below_unknown, id):
+            for node in postorder(self, done, _uncached_arguments, id):
                 done.add(id(node))
                 if isinstance(node, Binder) and node._free is None:
                     node._free = node._compute_free_symbols()
@@ -207,7 +207,7 @@ class Binder(Node):
         return self if body == self.body else self.func(body, *self.limits)
 
 
-def _below_unknown(node: Any) -> tuple[Any, ...]:
+def _uncached_arguments(node: Any) -> tuple[Any, ...]:
     """Return the arguments of ``node``; none for a binder whose free symbols are cached."""
     return () if isinstance(node, Binder) and node._free is not None else node.args
 

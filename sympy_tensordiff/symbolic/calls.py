@@ -61,12 +61,12 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
             problem = str(error).partition("() ")[2] or str(error)
-        raise ArgumentTypeError(_misfit(function, name, problem, args, kwargs, hints))
+        raise ArgumentTypeError(_mismatch_message(function, name, problem, args, kwargs, hints))
 
     return called  # type: ignore[return-value]
 
 
-def _misfit(
+def _mismatch_message(
     function: Any, name: str, problem: str, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
     """Return the message for ``args`` and ``kwargs``, which do not fit the signature of ``function``: the signature,

@@ -57,7 +57,7 @@ equal = _relation("equal", sympy.Eq, "the entries are equal")
 not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
-class _Truth(NamedTuple):
+class _Condition(NamedTuple):
     """An elementwise condition: the tensors that it reads, and a function from scalars in their place to the SymPy
     condition.
 
@@ -69,19 +69,21 @@ class _Truth(NamedTuple):
     """From scalars in place of the operands to the condition."""
 
 
-def _truth(condition: Any, owner: str) -> _Truth:
-    """Return ``condition`` as a `_Truth`: the relation itself for a comparison, ``value != 0`` for another tensor, a
-    constant for a bool.
+def _condition_of(condition: Any, owner: str) -> _Condition:
+    """Return ``condition`` as a `_Condition`: the relation itself for a comparison, a constant for a bool, ``value !=
+    0`` for another tensor.
     """
     if isinstance(condition, (bool, Boolean)):
-        return _Truth((), lambda: sympify(condition))
+        return _Condition((), lambda: sympify(condition))
     condition = operand(condition, owner)
     if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
         branches, names = condition.template.expr.args, condition.template.variables
         if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
             relation = branches[0].cond
-            return _Truth(condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True))))
-    return _Truth((condition,), lambda value: Ne(value, 0))
+            return _Condition(
+                condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))
+            )
+    return _Condition((condition,), lambda value: Ne(value, 0))
 
 
 _OF_CONDITIONS = """
@@ -102,9 +104,9 @@ ShapeError
 """
 
 
-def _connected(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
+def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
     """Return the elementwise indicator (1 or 0) of ``connective`` applied to all ``conditions``."""
-    truths = [_truth(condition, owner) for condition in conditions]
+    truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
         """Return the indicator for scalars ``values`` in place of the operands of all conditions."""
@@ -128,7 +130,7 @@ def logical_and(A: Any, B: Any) -> Any:
     >>> td.evaluate(td.where(inside, x, 0), {x: [-0.5, 0.5, 1.5]})
     array([0. , 0.5, 0. ])
     """
-    return _connected(And, (A, B), "logical_and")
+    return _indicator_of(And, (A, B), "logical_and")
 
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
@@ -142,7 +144,7 @@ def logical_or(A: Any, B: Any) -> Any:
     >>> td.evaluate(td.logical_or(td.less(x, 0), td.greater(x, 1)), {x: [-0.5, 0.5, 1.5]})
     array([1., 0., 1.])
     """
-    return _connected(Or, (A, B), "logical_or")
+    return _indicator_of(Or, (A, B), "logical_or")
 
 
 @documented(_OF_CONDITIONS.format("A : Expr"))
@@ -156,7 +158,7 @@ def logical_not(A: Any) -> Any:
     >>> td.evaluate(td.logical_not(x), {x: [-0.5, 0, 1.5]})
     array([0., 1., 0.])
     """
-    return _connected(Not, (A,), "logical_not")
+    return _indicator_of(Not, (A,), "logical_not")
 
 
 @explained
@@ -192,5 +194,5 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
     where(greater(x, 0), 0, 1)
     """
-    operands, holds = _truth(condition, "where")
+    operands, holds = _condition_of(condition, "where")
     return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)

@@ -47,7 +47,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     >>> td.stack((x, y)).shape, td.stack((x, y), axis=-1).shape
     ((2, 3), (3, 2))
     """
-    parts = _several(tensors, "stack")
+    parts = _operands_in(tensors, "stack")
     rank = len(shape_of(parts[0])) + 1
     number = as_int(axis, "stack: an axis")
     if not -rank <= number < rank:
@@ -93,7 +93,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     >>> td.concatenate((td.TensorSymbol("x", n), td.TensorSymbol("y", m))).shape
     (m + n,)
     """
-    parts = _several(tensors, "concatenate")
+    parts = _operands_in(tensors, "concatenate")
     along = checked_axis(axis, parts[0], "concatenate")
     shape = list(shape_of(parts[0]))
     for part in parts[1:]:
@@ -118,7 +118,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     return tabulate(shape, parts, entry)
 
 
-def _several(tensors: Any, owner: str) -> list[Any]:
+def _operands_in(tensors: Any, owner: str) -> list[Any]:
     """Return the operands in the sequence ``tensors``; raise `ArgumentError` if it is empty or not a sequence."""
     parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
     if not parts:

@@ -266,7 +266,7 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
             if first is None or shapes[first][-back] == 1:
                 first = position
             elif not same_extent(own[-back], shapes[first][-back]):
-                raise ShapeError(f"{owner}: {_differ(operands, first, position, back)}")
+                raise ShapeError(f"{owner}: {_mismatch_message(operands, first, position, back)}")
         shape.append(shapes[first][-back])
     return tuple(shape)
 
@@ -296,7 +296,7 @@ def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
     return EinsumProduct(f"{kept},{new}->{labels}", tensor, FilledTensor(1, [1] * len(axes)))
 
 
-def _differ(operands: Sequence[Any], first: int, second: int, back: int) -> str:
+def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: int) -> str:
     """Return the error text for operands number ``first`` and ``second``, whose extents of the axis ``back`` from the
     end differ.
     """

@@ -44,15 +44,15 @@ class Entrywise(TensorOperation):
         return self.applied(*(read(operand, indices, varying) for operand in self.operands))
 
 
-def _at(expr: Any, values: dict[Any, Any]) -> Any:
+def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
     """Return ``expr`` with the symbols in ``values`` replaced; a `Piecewise` is rebuilt by `choice`, without SymPy's
     evaluation.
     """
     if not expr.has(Piecewise):
         return expr.xreplace(values)
     if isinstance(expr, Piecewise):
-        return choice((_at(value, values), condition.xreplace(values)) for value, condition in expr.args)
-    return expr.func(*(_at(arg, values) for arg in expr.args))
+        return choice((_with_values(value, values), condition.xreplace(values)) for value, condition in expr.args)
+    return expr.func(*(_with_values(arg, values) for arg in expr.args))
 
 
 def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
@@ -232,7 +232,7 @@ class TensorFunction(Entrywise):
     def applied(self, *values: Any) -> Any:
         """Return the template's expression with the scalars ``values`` in place of its variables."""
         template = self.args[0]
-        return _at(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
+        return _with_values(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
         """Return the node with ``old`` replaced by ``new`` in the operands and in the template's expression, but not in

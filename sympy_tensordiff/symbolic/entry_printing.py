@@ -45,7 +45,7 @@ class PrintedEntry(Printed):
 
     def of_operands(self: Any) -> Any | None:
         """The operation on entries that an entry of a sum, a product, a power or a function is; None for others."""
-        return None if self.tensor.is_symbol else _of_operands(self)
+        return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:
         if names_a_point(printer):
@@ -83,7 +83,7 @@ class PrintedEntry(Printed):
 
 
 @lru_cache(maxsize=1 << 8)
-def _of_operands(entry: Any) -> Any | None:
+def _entry_of_operands(entry: Any) -> Any | None:
     tensor = entry.tensor
     if not hasattr(tensor, "applied") or measures(tensor).depth > WRITTEN_LEVELS:
         return None
@@ -101,7 +101,7 @@ def _of_operands(entry: Any) -> Any | None:
         if is_a(operand, "TensorComprehension") and getattr(operand.body, "is_tensor_entry", False):
             return operand.write_out(tuple(at))  # entries in other places, as of a slice
         own = type(entry)._trusted(operand, at)
-        written = None if operand.is_symbol else _of_operands(own)
+        written = None if operand.is_symbol else _entry_of_operands(own)
         return own if written is None else written
 
     return tensor.entry_of(entry.indices, read)

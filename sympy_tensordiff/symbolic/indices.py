@@ -201,7 +201,7 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
     """
     slots: Slots = {}
-    whole, rest = divided(*_fraction(expr, slots))
+    whole, rest = divided(*_quotient_form(expr, slots))
     if rest != Affine():
         raise IndexExpressionError(
             f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
@@ -209,7 +209,7 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     return whole, tuple(slots)
 
 
-def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return numerator and denominator of a rational combination, adding its symbols to ``slots``; raise
     `IndexExpressionError` for another expression.
     """
@@ -220,22 +220,22 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     if isinstance(expr, (Symbol, Idx)) and may_be_integer(expr):
         return Affine.variable(slots.setdefault(expr, len(slots))), 1
     if isinstance(expr, Add):
-        return _sum([_rational(term, slots) for term in expr.args])
+        return _sum([_rational_form(term, slots) for term in expr.args])
     if isinstance(expr, Mul):
         return _product(expr, slots)
     if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
-        form, denominator = _rational(expr.base, slots)
+        form, denominator = _rational_form(expr.base, slots)
         return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
     if isinstance(expr, (floor, ceiling, sympy.frac)):
         return _rounding(expr, slots)
     if isinstance(expr, Mod):
         dividend, modulus = expr.args
-        return _remainder(*_over_one(dividend, modulus, slots), expr)
+        return _remainder(*_over_common_denominator(dividend, modulus, slots), expr)
     if is_data(expr):
         return Affine.variable(_data_entry(expr, slots)), 1
     if isinstance(expr, (Max, Min, Abs)):
         return _extremum(expr, slots)
-    raise IndexExpressionError(_reason(expr))
+    raise IndexExpressionError(_rejection_reason(expr))
 
 
 def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
@@ -249,7 +249,7 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return numerator and denominator of a `Max`, `Min` or `Abs`."""
-    parts = [_rational(arg, slots) for arg in expr.args]
+    parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
     if isinstance(expr, Abs):
@@ -259,37 +259,37 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return numerator and denominator of a product."""
-    parts = [_rational(factor, slots) for factor in expr.args]
+    parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
-def _fraction(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
+def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
     """Return numerator and denominator of ``expr`` as forms; a symbolic denominator is taken to be positive."""
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
     ):
-        form, denominator = _rational(expr, slots)
+        form, denominator = _rational_form(expr, slots)
         return form, Affine.of(denominator)
     above, below = expr.as_numer_denom()
-    (form, one), (divisor, other) = _rational(above, slots), _rational(below, slots)
+    (form, one), (divisor, other) = _rational_form(above, slots), _rational_form(below, slots)
     return form * other, divisor * one
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return numerator and denominator of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a number."""
-    form, divisor = _fraction(expr.args[0], slots)
+    form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
     if isinstance(expr, ceiling):
         return -quotient_by(-form, divisor), 1
     if not divisor.is_constant:
-        raise IndexExpressionError(_reason(expr))
+        raise IndexExpressionError(_rejection_reason(expr))
     return _remainder(form, divisor, divisor.constant, expr)
 
 
-def _over_one(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
+def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
     """Return the numerators of ``dividend`` and ``modulus`` over their common denominator, and that denominator."""
-    (form, one), (divisor, other) = _rational(dividend, slots), _rational(modulus, slots)
+    (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
     denominator = lcm(one, other)
     return form * (denominator // one), divisor * (denominator // other), denominator
 
@@ -307,11 +307,11 @@ def _data_entry(expr: Any, slots: Slots) -> DataEntry:
     """Return the entry ``idx[form]`` as a `DataEntry`; its indices were checked when the entry was made."""
     if not expr.is_tensor_entry:
         return DataEntry(expr.name, ())
-    forms = [_rational(index, slots) for index in expr.indices]
+    forms = [_rational_form(index, slots) for index in expr.indices]
     return DataEntry(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
 
 
-def _reason(expr: Any) -> str:
+def _rejection_reason(expr: Any) -> str:
     """Return the error text that says why ``expr`` is not an index expression and what to write instead."""
     if isinstance(expr, Symbol):
         name = expr.name
@@ -369,7 +369,7 @@ def _index_parts(node: Any) -> Iterable[Any]:
     return () if rule is None else rule(node)
 
 
-def _of_relation(relation: Any) -> tuple[Any, ...]:
+def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
     """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; none for another
     relation.
     """
@@ -385,8 +385,8 @@ _RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
     Idx: lambda node: node.args[1:],
     sympy.KroneckerDelta: lambda node: node.args[:2],
     sympy.LeviCivita: lambda node: node.args,
-    Eq: _of_relation,
-    sympy.Ne: _of_relation,
+    Eq: _side_of_congruence,
+    sympy.Ne: _side_of_congruence,
     MatrixElement: lambda node: node.args[1:],
     ArrayElement: lambda node: node.indices,
     **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),

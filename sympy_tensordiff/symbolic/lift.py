@@ -122,7 +122,7 @@ class _Lift(Rewriting):
 
     # -------------------------------------------------------------- tensors
 
-    def known(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
+    def register_tensor(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
         """Return ``tensor``, written as ``written`` in the expression; raise `ShapeError` if its name means another
         tensor there.
         """
@@ -140,11 +140,11 @@ class _Lift(Rewriting):
             )
         return tensor
 
-    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
+    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         """Return the tensor symbol unchanged, after the check of its name."""
-        return self.known(expr, expr)
+        return self.register_tensor(expr, expr)
 
-    def whole(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
+    def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
         """Return the tensor symbol of an `IndexedBase` that is used as a whole; raise `ShapeError` if it has no
         shape.
         """
@@ -153,9 +153,9 @@ class _Lift(Rewriting):
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
                 f"IndexedBase({str(expr)!r}, shape=(n,)), or write td.TensorSymbol({str(expr)!r}, n)"
             )
-        return self.known(_variable(expr, ()), expr)
+        return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
-    def entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
         """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for an entry of another
         base.
         """
@@ -165,12 +165,12 @@ class _Lift(Rewriting):
                 "lifted; write td.TensorSymbol in its place"
             )
         indices = yield self.all(expr.indices, scope)
-        tensor = _variable(expr.base, _invented(str(expr.base.label), len(indices)))
-        return TensorEntry(self.known(tensor, expr if expr.base.shape is None else expr.base), *indices)
+        tensor = _tensor_of_base(expr.base, _size_symbols(str(expr.base.label), len(indices)))
+        return TensorEntry(self.register_tensor(tensor, expr if expr.base.shape is None else expr.base), *indices)
 
     # -------------------------------------------------------------- deltas
 
-    def delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_kronecker_delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Lift a `KroneckerDelta`; its optional index range becomes a `Piecewise` that is 0 outside of it."""
         left, right = yield self.all(expr.args[:2], scope)
         parse(left - right)  # says which symbol is declared to be no integer
@@ -186,18 +186,18 @@ class _Lift(Rewriting):
 
     # -------------------------------------------------------------- binders
 
-    def ours(self, expr: Binder, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
         """Lift the parts of a binder of this package, whose bound indices stay as they are."""
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
-    def reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
+    def visit_reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
         """Convert a `Sum` or `Product`; a range of negative length is reversed by Karr's convention.
 
         Raises `ArgumentError` for a limit without a complete range and `UnsupportedError` for an imaginary body.
         """
         sign, limits = 1, []
-        targets = _Targets(expr)
+        targets = _IntegerIndices(expr)
         for position, limit in reversed(list(enumerate(expr.limits))):
             if len(limit) != 3 or None in limit.args:
                 raise ArgumentError(
@@ -209,26 +209,26 @@ class _Lift(Rewriting):
             length = expand(high - low)
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
-            limits.append((index, low, _unguarded(low, high)))
+            limits.append((index, low, _without_redundant_operands(low, high)))
         refuse_imaginary(expr.function, type(expr).__name__)
         body = yield self.visit(expr.function, scope)
         if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
-    def refused(self, expr: Any, scope: Scope) -> Any:
+    def refuse_limits(self, expr: Any, scope: Scope) -> Any:
         """Raise `UnsupportedError` for another expression with limits, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
 
-    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Lift a matrix or array expression, its operands first, so that nothing recurses."""
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
         result = lift_matrix(expr, lambda part: self.run(part, scope))
-        return self.known(result, expr) if isinstance(result, TensorSymbol) else result
+        return self.register_tensor(result, expr) if isinstance(result, TensorSymbol) else result
 
-    def of_complex(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_complex_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Lift the arguments of a function of complex numbers, such as a conjugate; raise `UnsupportedError` unless
         they are declared real.
         """
@@ -245,17 +245,17 @@ class _Lift(Rewriting):
         return (yield super().rebuilt(expr, scope))
 
     rules: ClassVar[Rules] = {
-        **dict.fromkeys(MATRIX_CLASSES, matrix),
-        TensorSymbol: tensor_symbol,
-        NamedTensor: tensor_symbol,
-        Binder: ours,
-        sympy.Sum: reduction,
-        sympy.Product: reduction,
-        ExprWithLimits: refused,
-        sympy.IndexedBase: whole,
-        sympy.Indexed: entry,
-        sympy.KroneckerDelta: delta,
-        **dict.fromkeys(OF_COMPLEX, of_complex),
+        **dict.fromkeys(MATRIX_CLASSES, visit_matrix),
+        TensorSymbol: visit_tensor_symbol,
+        NamedTensor: visit_tensor_symbol,
+        Binder: visit_binder,
+        sympy.Sum: visit_reduction,
+        sympy.Product: visit_reduction,
+        ExprWithLimits: refuse_limits,
+        sympy.IndexedBase: visit_indexed_base,
+        sympy.Indexed: visit_entry,
+        sympy.KroneckerDelta: visit_kronecker_delta,
+        **dict.fromkeys(OF_COMPLEX, visit_complex_function),
     }
 
 
@@ -263,7 +263,7 @@ NATIVE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.IndexedBase, sympy.Ind
 """The classes of SymPy's that only `lift` can read."""
 
 
-def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
+def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
     """Return the tensor symbol of an `IndexedBase`, of ``shape`` if it has none; raise `UnsupportedError` for offsets,
     strides or complex entries.
     """
@@ -279,7 +279,7 @@ def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
     return result
 
 
-def _invented(name: str, rank: int) -> tuple[Expr, ...]:
+def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
     """Return size symbols for the ``rank`` axes of the tensor ``name`` whose shape is not given; no two tensors share
     one.
     """
@@ -301,7 +301,7 @@ def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
 # ------------------------------------------------------------------ indices and bounds of SymPy's sums and products
 
 
-class _Targets:
+class _IntegerIndices:
     """The integer symbols that replace the indices of a `Sum` or `Product`; a name that would be captured is
     changed.
     """
@@ -315,7 +315,7 @@ class _Targets:
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):
             return scope, index  # refused with the sum
-        target = _integer(index)
+        target = _as_integer_symbol(index)
         if target in self.chosen or self._captures(position, index, target, scope):
             around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
             target = fresh_index(target, names_in([self.expr, *around]))
@@ -333,7 +333,7 @@ class _Targets:
         return any(index in bound.free_symbols for limit in self.expr.limits[position:] for bound in limit[1:])
 
 
-def _integer(index: Any) -> Any:
+def _as_integer_symbol(index: Any) -> Any:
     """Return ``index`` as an integer symbol of the same name; itself if it is an integer or declared not to be one."""
     if index.is_integer or not may_be_integer(index):
         return index
@@ -343,7 +343,7 @@ def _integer(index: Any) -> Any:
     return Symbol(index.name, **assumptions)
 
 
-def _unguarded(low: Expr, high: Expr) -> Expr:
+def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
     """Return the upper bound ``high`` without operands of its `Max` that are provably below ``low``, as they add
     nothing to the range.
     """

@@ -214,7 +214,7 @@ def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) ->
         factors, axes = labelled(expr.arg, lift, labels, sums)
         return factors, axes[::-1]
     if isinstance(expr, sympy.MatMul) and sums:
-        return _chain(expr, lift, labels)
+        return _factors_of_product(expr, lift, labels)
     if isinstance(expr, arrays.ArrayTensorProduct):
         parts = [labelled(part, lift, labels, sums=False) for part in expr.args]
         return [factor for own, _ in parts for factor in own], [label for _, own in parts for label in own]
@@ -238,11 +238,11 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
     return [Factor(tensor, tuple(names.get(label, label) for label in labels)) for tensor, labels in factors]
 
 
-def _chain(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
+def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
     """Return the factors of a matrix product and the labels of its two axes; a long product is split into products of
     at most `LONGEST` matrices.
     """
-    args = [part for arg in expr.args for part in (_repeated(arg) if 1 in expr.shape else [arg])]
+    args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
     while len(args) > LONGEST:
         args = [sympy.MatMul(*args[n : n + LONGEST]) for n in range(0, len(args), LONGEST)]
     factors: list[Factor] = []
@@ -254,7 +254,7 @@ def _chain(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
     return factors, axes
 
 
-def _repeated(arg: Any) -> list[Any]:
+def _factors_of_power(arg: Any) -> list[Any]:
     """Return the factors of an integer matrix power, which are cheaper one by one if the product ends in a vector; else
     ``arg`` alone.
     """

@@ -225,7 +225,7 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
 
 def _block_matrix(expr: Any, lift: Lift) -> Any:
     """Lift a block matrix: a `Piecewise` on the indices selects the block."""
-    rows, columns = _starts(expr.rowblocksizes), _starts(expr.colblocksizes)
+    rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
 
@@ -236,7 +236,7 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
             branches.append(
                 (
                     read(block, (i - rows[r], j - columns[c])),
-                    And(*_before(i, rows, r), *_before(j, columns, c)),
+                    And(*_block_condition(i, rows, r), *_block_condition(j, columns, c)),
                 )
             )
         return Piecewise(*branches)
@@ -244,12 +244,12 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     return tabulate(expr.shape, [block for _, _, block in blocks], entry)
 
 
-def _starts(extents: Sequence[Expr]) -> list[Expr]:
+def _block_starts(extents: Sequence[Expr]) -> list[Expr]:
     """Return the first index of each block, and the total extent."""
     return list(itertools.accumulate(extents, initial=S.Zero))
 
 
-def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
+def _block_condition(index: Expr, starts: list[Expr], number: int) -> list[Any]:
     """Return the condition, as a list, that ``index``, not in an earlier block, is in block ``number``; empty for the
     last block.
     """

@@ -67,7 +67,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
     """Return ``limit`` as the tuple ``(index, extent)`` of a comprehension; raise an error on behalf of ``owner`` if it
     is not valid.
     """
-    parts = _parts(limit)
+    parts = _parts_of_limit(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
         index = parts[0]
         if index.lower != 0:
@@ -78,7 +78,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
         parts = (index, index.upper + 1)
     if len(parts) != 2:
         raise ArgumentError(
-            f"{owner}: the limit {_shown(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
+            f"{owner}: the limit {_limit_text(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
         )
     index = checked_index(parts[0], owner)
     _check_assumptions(index, S.Zero, owner)
@@ -89,12 +89,12 @@ def checked_range(limit: Any, owner: str) -> Tuple:
     """Return ``limit`` as the tuple ``(index, lower, upper)`` of a reduction; raise an error on behalf of ``owner`` if
     it is not valid.
     """
-    parts = _parts(limit)
+    parts = _parts_of_limit(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
         parts = (parts[0], parts[0].lower, parts[0].upper)
     if len(parts) != 3 or any(part is None for part in parts):
         raise ArgumentError(
-            f"{owner}: the limit {_shown(parts)} has no complete range; write (index, first, last), "
+            f"{owner}: the limit {_limit_text(parts)} has no complete range; write (index, first, last), "
             "e.g. (k, 0, n - 1), the last value included"
         )
     index = checked_index(parts[0], owner)
@@ -235,11 +235,11 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     return bound
 
 
-def _parts(limit: Any) -> tuple[Any, ...]:
+def _parts_of_limit(limit: Any) -> tuple[Any, ...]:
     """Return the parts of a limit as the user wrote it; a bare index is a limit of one part."""
     return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)
 
 
-def _shown(parts: tuple[Any, ...]) -> str:
+def _limit_text(parts: tuple[Any, ...]) -> str:
     """Return the text of a limit for messages."""
     return f"({', '.join(map(str, parts))})"

@@ -49,7 +49,7 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
         return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
     parts = None
     if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
-        parts = _Network(tensors, extents).parts(output)
+        parts = _Network(tensors, extents).to_matrix_products(output)
     if parts is None:
         parts = [], _contraction(tensors, output)
     inner, tensor = parts
@@ -108,7 +108,7 @@ class _Network:
         self.matrices[row][column] = joined
         self.matrices[column][row] = transposed(joined)
 
-    def parts(self, output: str) -> tuple[list[Any], Any] | None:
+    def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
         """Write the einsum as scalar factors times one scalar-, vector- or matrix-valued product.
 
         Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
@@ -129,7 +129,7 @@ class _Network:
             elif len(kept) == 1:
                 columns[kept[0]] = self._column(kept[0], ())
             else:
-                matrix = self._along(self._path(*kept), open_ends=True)
+                matrix = self._path_product(self._path(*kept), open_ends=True)
         if len(columns) == 2:
             return scalars, Outer(*(columns[label] for label in output))
         return scalars, next(iter(columns.values()), matrix)
@@ -169,12 +169,12 @@ class _Network:
         seen: set[str] = set()
         for label in self.vectors:
             if label not in seen:
-                reached = self._reached(label)
+                reached = self._breadth_first(label)
                 seen.update(reached)
                 found.append([other for other in self.vectors if other in reached])
         return found
 
-    def _reached(self, label: str) -> dict[str, str]:
+    def _breadth_first(self, label: str) -> dict[str, str]:
         """Return the labels connected with ``label``, in breadth-first order, each with its predecessor."""
         before = {label: label}
         queue = [label]
@@ -187,13 +187,13 @@ class _Network:
 
     def _path(self, start: str, end: str) -> list[str]:
         """Return the labels on the shortest path from ``start`` to ``end``."""
-        before = self._reached(end)
+        before = self._breadth_first(end)
         path = [start]
         while path[-1] != end:
             path.append(before[path[-1]])
         return path
 
-    def _at(self, label: str, without: Collection[str]) -> list[Any]:
+    def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
         """Return the vectors at ``label``, including the subtrees behind edges to labels not in ``without``, each as a
         vector.
         """
@@ -215,9 +215,9 @@ class _Network:
 
     def _column(self, label: str, without: Collection[str]) -> Any:
         """Return the elementwise product of all vectors at ``label`` as one vector, ones if there are none."""
-        return product(factors=self._at(label, without) or [self._ones(label)])
+        return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
-    def _along(self, path: Sequence[str], open_ends: bool) -> Any:
+    def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
         """Return the product along ``path``; its ends are axes of the result if ``open_ends``, else they are closed by
         vectors.
         """
@@ -225,7 +225,7 @@ class _Network:
         for place, label in enumerate(path):
             beside = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
             if open_ends or len(beside) == 2:
-                vectors = self._at(label, beside)
+                vectors = self._vectors_at(label, beside)
                 factors += [Diagonal(product(factors=vectors))] if vectors else []
             else:
                 column = self._column(label, beside)
@@ -237,15 +237,15 @@ class _Network:
         """Return the scalar of a tree all of whose labels are summed: the product between two most distant ends, in the
         direction with fewer transposes.
         """
-        first = list(self._reached(component[0]))[-1]
-        last = list(self._reached(first))[-1]
+        first = list(self._breadth_first(component[0]))[-1]
+        last = list(self._breadth_first(first))[-1]
         if first == last:
             vectors = self.vectors[first]
             left, right = vectors if len(vectors) == 2 else (self._ones(first), self._column(first, ()))
             return Chain((Row(left), right))
         ends = sorted((first, last), key=component.index)
         paths = [self._path(*ends), self._path(*ends[::-1])]
-        return min((self._along(path, open_ends=False) for path in paths), key=count_transposes)
+        return min((self._path_product(path, open_ends=False) for path in paths), key=count_transposes)
 
     def _ones(self, label: str) -> Any:
         """Return the notation of a vector of ones along ``label``."""
@@ -259,13 +259,13 @@ class _Network:
         if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
             (labels, left), (others, right) = own
             return Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
-        ring = self._ring(component)
+        ring = self._cycle(component)
         if not ring:
             return None
         there, back = self._cyclic_product(ring), self._cyclic_product([ring[0], *ring[:0:-1]])
         return Call("trace", (min(there, back, key=count_transposes),))
 
-    def _ring(self, component: Sequence[str]) -> list[str]:
+    def _cycle(self, component: Sequence[str]) -> list[str]:
         """Return the labels of the cycle in ``component``, in their order around; empty for a tree."""
         left = {label: set(self.matrices[label]) for label in component}
         ends = [label for label in component if len(left[label]) <= 1]
@@ -283,7 +283,7 @@ class _Network:
         """Return the matrix product around the cycle ``ring``."""
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
-            vectors = self._at(label, (previous, following))
+            vectors = self._vectors_at(label, (previous, following))
             factors += [Diagonal(product(factors=vectors))] if vectors else []
             factors.append(self.matrices[label][following])
         return _chain(factors)

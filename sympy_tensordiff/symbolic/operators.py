@@ -36,13 +36,13 @@ def add(*terms: Any) -> Any:
     """
     checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
-    kept = _collected([term for term in checked if not _is_zero(term)])
+    kept = _collect_symmetric_terms([term for term in checked if not _is_zero(term)])
     if not any(map(shape_of, kept)):
         return FilledTensor(Add(*kept), shape)
     return kept[0] if len(kept) == 1 else TensorAdd(*kept)
 
 
-def _collected(terms: list[Any]) -> list[Any]:
+def _collect_symmetric_terms(terms: list[Any]) -> list[Any]:
     """Return ``terms`` with multiples of one tensor added up if symmetric variables occur: ``S @ w + S.T @ w`` is ``2*S
     @ w``.
 
@@ -320,7 +320,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
         if index is None:
             shape.append(S.One)
         elif isinstance(index, slice):
-            start, step, length = _range(index, next(extents), tensor)
+            start, step, length = _slice_range(index, next(extents), tensor)
             places.append((start, step, len(shape)))
             shape.append(length)
         else:
@@ -355,7 +355,7 @@ def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
     return [*indices[:place], *[slice(None)] * (tensor.rank - given), *indices[place + 1 :]]
 
 
-def _range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
+def _slice_range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
     """Return start, step and length of a slice of an axis; negative numbers count from the end.
 
     Raises `IndexExpressionError` for the step 0 and `ShapeError` if the slice is empty.

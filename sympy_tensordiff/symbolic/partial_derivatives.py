@@ -33,17 +33,17 @@ class Subs(sympy.Subs):
 
     def __new__(cls, expr: Any, variables: Any, point: Any, **assumptions: Any) -> Any:
         if isinstance(expr, Subs):  # SymPy would join the two, which have variables of the same names
-            return _at(expr, _in_turn(sympy.Subs(sympy.S.Zero, variables, point)))
+            return _evaluate_at(expr, _point_values(sympy.Subs(sympy.S.Zero, variables, point)))
         plain = sympy.Subs(expr, variables, point)
         if not isinstance(plain, sympy.Subs):
             return plain
-        rule = _in_turn(plain)
+        rule = _point_values(plain)
         derivative = plain.expr
         if not isinstance(derivative, sympy.Derivative):
-            return _at(derivative, rule)
+            return _evaluate_at(derivative, rule)
         if plain.variables != sympy.Tuple(*_variables(len(rule))) or not derivative.free_symbols <= set(rule):
             known, args = orders_of(derivative), derivative.expr.args
-            return plain if known is None else partial_derivative(*known, [_at(arg, rule) for arg in args])
+            return plain if known is None else partial_derivative(*known, [_evaluate_at(arg, rule) for arg in args])
         return cls._unchecked(derivative, plain.variables, plain.point)
 
     @staticmethod
@@ -81,7 +81,7 @@ class Subs(sympy.Subs):
         for variable, times in self.expr.variable_count:
             for _ in range(int(times)):
                 body = _differentiated(body, variable)
-        return _at(body, dict(zip(self.variables, point, strict=True)))
+        return _evaluate_at(body, dict(zip(self.variables, point, strict=True)))
 
     evalf = n = sympy.Expr.evalf
 
@@ -150,16 +150,16 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
     """
     wrt = [(n, order) for n, order in enumerate(orders) if order]
     if all(_is_variable(args, n) and (len(args) == 1 or args[n].is_Symbol) for n, _ in wrt):
-        return sympy.Derivative(_applied(function, args), *((args[n], order) for n, order in wrt))
-    return _closed((function, orders), args)
+        return sympy.Derivative(_unevaluated_call(function, args), *((args[n], order) for n, order in wrt))
+    return _distinct_derivative((function, orders), args)
 
 
-def _closed(known: Any, args: Sequence[Any]) -> Any:
+def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
     """Return the derivative ``known``, a function and its orders, at ``args`` in the classes of this module."""
     function, orders = known
     variables = _variables(len(args))
     wrt = ((v, order) for v, order in zip(variables, orders, strict=True) if order)
-    return Subs._unchecked(sympy.Derivative(_applied(function, variables), *wrt), variables, args)
+    return Subs._unchecked(sympy.Derivative(_unevaluated_call(function, variables), *wrt), variables, args)
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
@@ -184,15 +184,15 @@ class _Distinct(Rewriting):
             return expr
         parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
         args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
-        is_doubtful = _is_doubtful(expr, self.template)
+        is_doubtful = _is_confusable(expr, self.template)
         if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
             return expr
         if is_doubtful and isinstance(expr, sympy.Derivative):
-            return _closed(orders_of(expr), args[0].args)
+            return _distinct_derivative(orders_of(expr), args[0].args)
         return (Subs if type(expr) is sympy.Subs else expr.func)(*args)
 
 
-def _is_doubtful(node: Any, template: bool) -> bool:
+def _is_confusable(node: Any, template: bool) -> bool:
     """Return whether ``node`` is a native derivative or `Subs` that SymPy confuses with another if two arguments are,
     or become, equal.
     """
@@ -222,7 +222,7 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
     return applied.func, tuple(orders)
 
 
-def _applied(function: Any, args: Sequence[Any]) -> Any:
+def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
     """Return ``function(*args)``, unevaluated if SymPy would evaluate it."""
     applied = function(*args)
     if isinstance(applied, function) and applied.args == tuple(args):
@@ -268,7 +268,7 @@ def _differentiated(formula: Any, variable: Any) -> Any:
     return formula.diff(variable)
 
 
-def _in_turn(plain: sympy.Subs) -> dict[Any, Any]:
+def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
     """Return the value of each variable of a native `Subs`, with later variables substituted, since SymPy joins nested
     ones.
     """
@@ -278,7 +278,7 @@ def _in_turn(plain: sympy.Subs) -> dict[Any, Any]:
     return rule
 
 
-def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
+def _evaluate_at(expr: Any, rule: Mapping[Any, Any]) -> Any:
     """Return ``expr`` with its variables replaced by ``rule``; unevaluated derivatives with respect to them are kept as
     such.
     """
@@ -293,6 +293,6 @@ def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
             changed[node] = (
                 sympy.Subs(node, *zip(*rule.items(), strict=True))
                 if known is None
-                else partial_derivative(*known, [_at(arg, rule) for arg in node.expr.args])
+                else partial_derivative(*known, [_evaluate_at(arg, rule) for arg in node.expr.args])
             )
     return expr.xreplace(changed)

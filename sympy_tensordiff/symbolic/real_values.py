@@ -30,7 +30,7 @@ def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
     integers : collection of Symbol
         The symbols that are indices around ``expr``.
     """
-    nodes = nodes_in([expr], _parts)
+    nodes = nodes_in([expr], _parts_to_search)
     bound = {variable for node in nodes if isinstance(node, ExprWithLimits) for variable in node.variables}
     found = set()
     for node in nodes:
@@ -70,7 +70,7 @@ def way_out(declarations: Collection[str]) -> str:
     return f"{declare}write two real tensors, one for the real part and one for the imaginary part"
 
 
-def _parts(node: Any) -> tuple[Any, ...]:
+def _parts_to_search(node: Any) -> tuple[Any, ...]:
     """Return the arguments of ``node`` to search for symbols: only the base of an entry, none of a symbol or a node of
     this package.
     """

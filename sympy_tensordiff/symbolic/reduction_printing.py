@@ -45,7 +45,7 @@ class PrintedReduction(Printed):
         """SymPy's hook for LaTeX: the signs, then the body."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
-        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _without_unequal(this)[0])])
+        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
 
     def _latex_body(self, printer: Any, body: Any) -> str:
         """Return the LaTeX of ``body``, in parentheses if it is a sum."""
@@ -70,7 +70,7 @@ class PrintedSum(PrintedReduction):
         innermost sign.
         """
         signs = []
-        unequal = _without_unequal(this)[1]
+        unequal = _split_excluded_value(this)[1]
         for index, low, high in reversed(this.limits):
             first = f"{printer._print(index)}={show_index(printer, low)}"
             if unequal is not None and index == this.limits[0][0]:  # under the innermost sign
@@ -98,7 +98,7 @@ class PrintedProduct(PrintedSum):
     def _picture(self, printer: Any, this: Any) -> Any:
         """Return the pretty form with SymPy's product signs."""
         # SymPy leaves out the parentheses, without which only the first term belongs to the product.
-        return printer._print_Product(SimpleNamespace(term=_Factor(this.body), limits=this.limits))
+        return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
 
 
 class PrintedExtremum(PrintedReduction):
@@ -118,7 +118,7 @@ class PrintedExtremum(PrintedReduction):
 
     def _picture(self, printer: Any, this: Any) -> Any:
         """Return the pretty form: the word with all ranges below it, and the body."""
-        body = printer._print(_Factor(this.body))
+        body = printer._print(_PrintedBody(this.body))
         signs = {"<": " < ", "<=": " ≤ " if printer._use_unicode else " <= "}
         ranges: list[Any] = []
         for low, index, sign, high in _ranges(printer, this):
@@ -144,7 +144,7 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
     return found
 
 
-def _without_unequal(this: Any) -> tuple[Any, Any]:
+def _split_excluded_value(this: Any) -> tuple[Any, Any]:
     """Return body and condition of a sum over all values of an index but one; the whole body and None for any other
     reduction.
     """
@@ -159,7 +159,7 @@ def _without_unequal(this: Any) -> tuple[Any, Any]:
     return body, None
 
 
-class _Factor:
+class _PrintedBody:
     """The body after a sign, for SymPy's printer; in parentheses if it is a sum or starts with a minus."""
 
     def __init__(self, body: Any) -> None:

@@ -57,7 +57,7 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """
     A = operand(A, "sum")
     gone = checked_axes(axis, A, "sum")
-    return with_unit_axes(EinsumProduct(_without(A, gone), A), gone if keepdims else ()) if gone else A
+    return with_unit_axes(EinsumProduct(_sum_subscripts(A, gone), A), gone if keepdims else ()) if gone else A
 
 
 @documented(OVER_AXES)
@@ -76,7 +76,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     if not gone:
         return A
     count = Mul(*(shape_of(A)[number] for number in gone))
-    return with_unit_axes(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone if keepdims else ())
+    return with_unit_axes(EinsumProduct(f",{_sum_subscripts(A, gone)}", 1 / count, A), gone if keepdims else ())
 
 
 @documented(OVER_AXES)
@@ -135,7 +135,7 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
     return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
 
 
-def _without(A: Any, axes: tuple[int, ...]) -> str:
+def _sum_subscripts(A: Any, axes: tuple[int, ...]) -> str:
     """Return the subscripts of the sum of ``A`` over ``axes``."""
     labels = axis_labels(shape_of(A))
     return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
@@ -172,7 +172,7 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.max(A), td.max(A, axis=0).shape, td.max(A, axis=1, keepdims=True).shape
     (IndexedMax(A[i, j], (i, 0, 2), (j, 0, 3)), (4,), (3, 1))
     """
-    return _reduced(IndexedMax, A, axis, keepdims, "max")
+    return _reduce(IndexedMax, A, axis, keepdims, "max")
 
 
 @documented(OVER_AXES)
@@ -185,7 +185,7 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.min(td.TensorSymbol("A", (3, 4)), axis=1).shape
     (3,)
     """
-    return _reduced(IndexedMin, A, axis, keepdims, "min")
+    return _reduce(IndexedMin, A, axis, keepdims, "min")
 
 
 @documented(OVER_AXES)
@@ -199,7 +199,7 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.prod(x), td.prod(td.outer(x, x), axis=0).shape
     (IndexedProduct(x[i], (i, 0, 3)), (4,))
     """
-    return _reduced(IndexedProduct, A, axis, keepdims, "prod")
+    return _reduce(IndexedProduct, A, axis, keepdims, "prod")
 
 
 @documented(OVER_AXES)
@@ -244,7 +244,7 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
     >>> td.cumsum(td.TensorSymbol("x", 4))
     TensorComprehension(IndexedSum(x[j], (j, 0, i)), (i, 4))
     """
-    return _running(IndexedSum, A, axis, "cumsum")
+    return _running_reduction(IndexedSum, A, axis, "cumsum")
 
 
 @documented(_RUNNING)
@@ -257,10 +257,10 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
     >>> td.cumprod(td.TensorSymbol("A", (3, 4)), axis=1).shape
     (3, 4)
     """
-    return _running(IndexedProduct, A, axis, "cumprod")
+    return _running_reduction(IndexedProduct, A, axis, "cumprod")
 
 
-def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
+def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
     """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``, as `td.max` has its arguments; ``A`` itself
     over no axes.
     """
@@ -270,7 +270,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
         return A
     kept = [axis for axis in range(len(shape)) if axis not in gone]
     if keepdims and kept:
-        return with_unit_axes(_reduced(reduction, A, axis, False, owner), gone)
+        return with_unit_axes(_reduce(reduction, A, axis, False, owner), gone)
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
@@ -286,7 +286,7 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     return tabulate(extents, (A,), entry)
 
 
-def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
+def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     """Return the running ``reduction`` of ``A`` along ``axis``, or of its raveled entries if ``axis`` is None."""
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)

@@ -82,7 +82,7 @@ class _Matrices(Rewriting):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
         return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 
-    def variable(self, expr: TensorSymbol, scope: Scope) -> Any:
+    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         """Convert a tensor symbol to a `MatrixSymbol`, one of rank 0 to a `Symbol`; raise `ShapeError` if another
         tensor has the same one.
         """
@@ -96,7 +96,7 @@ class _Matrices(Rewriting):
             )
         return result
 
-    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         """Convert a tensor entry to a `MatrixElement`; a vector is read as an n×1 matrix."""
         matrix = yield self.visit(expr.tensor)
         if not expr.indices:
@@ -105,7 +105,7 @@ class _Matrices(Rewriting):
 
     # -------------------------------------------------------------- entry by entry
 
-    def add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
+    def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
         """Convert a sum; scalar terms become multiples of a matrix of ones."""
         terms = yield self.all(expr.operands, scope)
         ones = sympy.OneMatrix(*columns(expr))
@@ -115,14 +115,14 @@ class _Matrices(Rewriting):
             deep=False
         )
 
-    def mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
+    def visit_mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
         """Convert an elementwise product to scalars times a Hadamard product."""
         factors = yield self.all(expr.operands, scope)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
-    def pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
+    def visit_pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
         """Convert an elementwise power; raise `UnsupportedError` if base and exponent are both tensors."""
         base, exponent = yield self.all(expr.operands, scope)
         if not is_whole(expr.exponent):
@@ -134,7 +134,7 @@ class _Matrices(Rewriting):
         variable = Symbol("t0", real=True)
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
-    def function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
+    def visit_function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
         """Convert an elementwise function of one matrix; raise `UnsupportedError` if it has several."""
         values = yield self.all(expr.operands, scope)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
@@ -144,7 +144,7 @@ class _Matrices(Rewriting):
         body = expr.applied(*(variable if value == matrices[0] else value for value in values))
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
-    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
+    def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
         """Convert a constant-filled tensor to a zero matrix or a multiple of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
@@ -155,21 +155,21 @@ class _Matrices(Rewriting):
 
     # -------------------------------------------------------------- matrices
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Any:
+    def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
         """Convert a delta tensor to an identity matrix, 1 for a scalar."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
-    def of_one(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Convert an inverse or a determinant."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
-    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
+    def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
         """Convert a cofactor of order 0 to a determinant; raise `UnsupportedError` for another order."""
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
 
-    def logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
+    def visit_logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
         """Convert a log-sum-exp to the logarithm of a sum of exponentials."""
         variable, labels = Symbol("t0", real=True), LETTERS[: expr.tensor.rank]
         rest = "".join(label for axis, label in enumerate(labels) if axis not in expr.axes)
@@ -178,7 +178,7 @@ class _Matrices(Rewriting):
         whole = TensorFunction(Lambda(variable, sympy.log(variable)), total) if rest else sympy.log(total)
         return (yield self.visit(whole))
 
-    def einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
+    def visit_einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
         """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
@@ -187,18 +187,18 @@ class _Matrices(Rewriting):
         return matrix_of(notation)
 
     rules: ClassVar[Rules] = {
-        TensorSymbol: variable,
-        TensorEntry: entry,
-        TensorAdd: add,
-        TensorMul: mul,
-        TensorPow: pow,
-        TensorFunction: function,
-        FilledTensor: filled,
-        DeltaTensor: delta,
-        **dict.fromkeys(OF_ONE, of_one),
-        TensorCofactor: cofactor,
-        TensorLogSumExp: logsumexp,
-        EinsumProduct: einsum,
+        TensorSymbol: visit_tensor_symbol,
+        TensorEntry: visit_entry,
+        TensorAdd: visit_add,
+        TensorMul: visit_mul,
+        TensorPow: visit_pow,
+        TensorFunction: visit_function,
+        FilledTensor: visit_filled,
+        DeltaTensor: visit_delta,
+        **dict.fromkeys(OF_ONE, visit_matrix_function),
+        TensorCofactor: visit_cofactor,
+        TensorLogSumExp: visit_logsumexp,
+        EinsumProduct: visit_einsum,
     }
 
 
@@ -308,11 +308,11 @@ class _OfTensors(Rewriting):
             scope = frozenset(pair for pair in scope if pair[0] in free)
         return super().visit(expr, scope)
 
-    def kept(self, expr: Any, scope: Scope) -> Any:
+    def visit_leaf(self, expr: Any, scope: Scope) -> Any:
         """Return ``expr`` unchanged."""
         return expr
 
-    rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), kept)
+    rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), visit_leaf)
 
 
 class _Index(_OfTensors):
@@ -322,21 +322,21 @@ class _Index(_OfTensors):
         super().__init__()
         self.read = read
 
-    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         """Convert the tensor of an entry and read the entry from it."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
-    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Convert the body of a sum or comprehension."""
         body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
-    def operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
+    def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
         """Convert an operation after its operands."""
-        return self.written((yield self.rebuilt(expr, scope)))
+        return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
-    def written(self, node: TensorOperation) -> Any:
+    def to_comprehension(self, node: TensorOperation) -> Any:
         """Return ``node``, an operation, as a comprehension of its entries; itself if its entries have no index
         notation.
         """
@@ -347,9 +347,9 @@ class _Index(_OfTensors):
 
     rules: ClassVar[Rules] = {
         **_OfTensors.rules,
-        TensorEntry: entry,
-        Binder: binder,
-        TensorOperation: operation,
+        TensorEntry: visit_entry,
+        Binder: visit_binder,
+        TensorOperation: visit_operation,
     }
 
 
@@ -358,7 +358,7 @@ class _Distinct(_OfTensors):
     numbers.
     """
 
-    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Rename the bound indices that have a number or the name of an enclosing index, and convert body and
         limits.
         """
@@ -372,7 +372,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: binder}
+    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: visit_binder}
 
 
 hooks.notations[IndexedSum] = to_indices

@@ -31,7 +31,7 @@ Documented = TypeVar("Documented")
 
 
 def documented(sections: str) -> Callable[[Documented], Documented]:
-    r"""Return a decorator that inserts ``sections`` after the first paragraph of a docstring; it applies `explained` to functions.
+    r"""Return a decorator that inserts ``sections`` after a docstring's first paragraph and applies `explained`.
 
     >>> documented("Raises")(type("T", (), {"__doc__": "A class." + chr(10) * 2 + "Notes"})).__doc__
     'A class.\n\nRaises\n\nNotes'

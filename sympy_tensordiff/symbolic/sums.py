@@ -177,7 +177,7 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
     outside = [
         factor
         for factor in Mul.make_args(term)
-        if indices.isdisjoint(factor.free_symbols) and (is_never_empty or _is_total(factor, {}))
+        if indices.isdisjoint(factor.free_symbols) and (is_never_empty or _is_defined_everywhere(factor, {}))
     ]
     inside = Mul(*(factor for factor in Mul.make_args(term) if factor not in outside))
     limits = list(total.limits)
@@ -187,8 +187,8 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
         ranges = {k: (first, last) for k, first, last in rest}
         used = inside.free_symbols.union(*(b.free_symbols for other in rest for b in other[1:]))
         is_constant = index not in used and indices.isdisjoint(low.free_symbols | high.free_symbols)
-        if is_constant and ((high - low).is_nonnegative or _is_total(inside, ranges)):
-            outside.append(_count(low, high, extents))
+        if is_constant and ((high - low).is_nonnegative or _is_defined_everywhere(inside, ranges)):
+            outside.append(_range_length(low, high, extents))
             limits = rest
     if not limits:
         return Mul(*outside, inside)
@@ -199,7 +199,7 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
     return Mul(*outside, left.xreplace(names))
 
 
-def _count(low: Any, high: Any, extents: set[Any]) -> Any:
+def _range_length(low: Any, high: Any, extents: set[Any]) -> Any:
     """Return the number of integers from ``low`` to ``high``, without a `Max` if it is known not to be negative;
     ``extents`` never are.
     """
@@ -209,19 +209,19 @@ def _count(low: Any, high: Any, extents: set[Any]) -> Any:
     return count if is_size else Max(0, count)
 
 
-def _is_total(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
+def _is_defined_everywhere(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
     """Return whether ``expr`` has a value for all sizes, with its bound indices in their ``ranges``."""
     if isinstance(expr, (Symbol, Idx)) or expr.is_Number or (isinstance(expr, TensorExpr) and expr.is_symbol):
         return True
     if expr.is_Add or expr.is_Mul:
-        return all(_is_total(arg, ranges) for arg in expr.args)
+        return all(_is_defined_everywhere(arg, ranges) for arg in expr.args)
     if expr.is_Pow:
-        return bool(expr.exp.is_Integer and expr.exp > 0 and _is_total(expr.base, ranges))
+        return bool(expr.exp.is_Integer and expr.exp > 0 and _is_defined_everywhere(expr.base, ranges))
     if getattr(expr, "is_tensor_entry", False) and expr.tensor.is_symbol:
         return all(_is_inside(*axis, ranges) for axis in zip(expr.indices, expr.tensor.shape, strict=True))
     if isinstance(expr, IndexedSum):
         own = {k: (low, high) for k, low, high in expr.limits}
-        return _is_total(expr.body, {**ranges, **own})
+        return _is_defined_everywhere(expr.body, {**ranges, **own})
     return False
 
 

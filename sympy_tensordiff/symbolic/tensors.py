@@ -363,16 +363,16 @@ def as_entry(scalar: Any) -> Any:
     return TensorComprehension._trusted(scalar, ())[()]
 
 
-class _InFull(Rewriting):
+class _DefinitionExpansion(Rewriting):
     """The traversal of `in_full`."""
 
-    def definition(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
+    def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
         """Return the definition of a named tensor, with the names in it replaced too."""
         return (yield self.visit(expr.definition, scope))
 
-    rules: ClassVar[Rules] = {NamedTensor: definition}
+    rules: ClassVar[Rules] = {NamedTensor: visit_named_tensor}
 
 
 def in_full(expr: Any) -> Any:
     """Return ``expr`` with every named tensor replaced by its definition."""
-    return _InFull().run(expr) if named_in([expr]) else expr
+    return _DefinitionExpansion().run(expr) if named_in([expr]) else expr

@@ -52,12 +52,12 @@ def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
 
 def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
     """Return the free symbols of ``exprs``; classes that bind symbols, or are symbols, are asked for theirs."""
-    seen = nodes_in(exprs, lambda node: node.args if _has_those_of_parts(node.__class__) else ())
-    return set().union(*(node.free_symbols for node in seen if not _has_those_of_parts(node.__class__)))
+    seen = nodes_in(exprs, lambda node: node.args if _inherits_free_symbols(node.__class__) else ())
+    return set().union(*(node.free_symbols for node in seen if not _inherits_free_symbols(node.__class__)))
 
 
 @cache
-def _has_those_of_parts(kind: type) -> bool:
+def _inherits_free_symbols(kind: type) -> bool:
     """Return whether the free symbols of the class ``kind`` are just those of its arguments."""
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))

@@ -140,13 +140,13 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
             return
         place = _function_of(frame)
         if place == ("sympy.core.power", "__new__"):
-            _refuse_one(tensor, frame)
+            _refuse_trivial_power(tensor, frame)
         if place in TAKING:
             refuse_whole(tensor, *TAKING[place])
         frame = frame.f_back
 
 
-def _refuse_one(tensor: Any, power: FrameType) -> None:
+def _refuse_trivial_power(tensor: Any, power: FrameType) -> None:
     """Raise `UnsupportedError` if the frame ``power`` of SymPy's ``Pow.__new__`` has base 1 or exponent 0, as SymPy
     would make the scalar 1 of it.
     """
