@@ -214,5 +214,5 @@ def _out_of_shape_message(
     shape = tuple(entry.tensor.shape)
     return (
         f"{entry} leaves the shape {shape}: at {where} its index {entry.indices[axis]} of axis {axis} is "
-        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; mend the range, the index or the shape"
+        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; fix the range, the index or the shape"
     )

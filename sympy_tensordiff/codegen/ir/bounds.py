@@ -65,10 +65,10 @@ class _Bounds:
                 self.entry(read.load, read.context)
             if isinstance(statement, Loop | If):
                 self.block(statement.body, (*rows, *known))
-            elif isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
+                continue
+            if isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
                 self.data.add(statement.name)
-            else:
-                rows = (*rows, *known)
+            rows = (*rows, *known)
 
     def entry(self, load: Load, rows: Rows) -> None:
         """Check that an entry is one of its array."""

@@ -153,8 +153,10 @@ def rows_of(statement: Statement) -> Rows:
         return loop_rows(statement) if isinstance(statement, Loop) else statement.conditions
     # One that a reduction changes only grows, or shrinks: it stays on one side of its first value.
     if isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
-        end = Affine.variable(statement.name)
-        return _between(statement.value, end, end - 1)
+        end, ends = Affine.variable(statement.name), statement.value
+        alone = ends.lows if len(ends.lows) == 1 and not ends.highs else ()
+        # The greatest of one is that one, rounded up.
+        return (*_between(ends, end, end - 1), *(Row("ge", low.form - low.divisor * (end - 1) - 1) for low in alone))
     return ()
 
 
