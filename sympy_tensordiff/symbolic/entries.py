@@ -269,7 +269,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
     """
     if len(indices) != tensor.rank:
         raise ShapeError(
-            f"{_entry_text(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
+            f"{_text_of(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
             f"needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
         )
     result = []
@@ -278,12 +278,12 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         try:
             form, _ = parse(index)
         except IndexExpressionError as error:
-            raise IndexExpressionError(f"{_entry_text(tensor, indices)}: {error}") from None
+            raise IndexExpressionError(f"{_text_of(tensor, indices)}: {error}") from None
         if form.is_constant and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
             place = extent + form.constant
             last = f"; write {place}" if form.constant < 0 and not place.is_negative else ""
             raise OutOfShapeError(
-                f"{_entry_text(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
+                f"{_text_of(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
                 f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around{last}"
             )
         result.append(index)
@@ -333,6 +333,6 @@ def _check_strides(entry: Any) -> None:
             )
 
 
-def _entry_text(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
+def _text_of(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
     """Return the text of an entry for messages."""
     return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"
