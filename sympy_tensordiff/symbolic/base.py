@@ -31,9 +31,9 @@ from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import parts
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-# When Python has shut down, the numbers of SymPy in keys can no longer be hashed: an entry that went then would say so.
+# After Python's shutdown, SymPy's numbers in keys cannot be hashed: removing an entry then would print an error.
 atexit.register(_table.clear)
-# Collecting garbage while the lock is held may lead back here.
+# Garbage collection while the lock is held may call `interned` again.
 _lock = RLock()
 
 

@@ -81,7 +81,7 @@ class ReadContext(NamedTuple):
 
     def violation(self, inside: Row) -> dict[int, int] | None:
         """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
-        None if it always holds.
+        None if it always holds or no such point is found.
         """
         if implied(inside, self.rows):
             return None

@@ -128,7 +128,7 @@ def _operands_in(tensors: Any, owner: str) -> list[Any]:
 
 @explained
 def kron(A: Expression, B: Expression) -> Any:
-    """The Kronecker product: blocks of ``B``, each times an entry of ``A``.
+    """Return the Kronecker product: blocks of ``B``, each times an entry of ``A``.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
 
 @explained
 def cross(x: Expression, y: Expression) -> Any:
-    """The vector product of vectors with three entries, along the last axis.
+    """Return the cross product of vectors with three entries along the last axis.
 
     Parameters
     ----------

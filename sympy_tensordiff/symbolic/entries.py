@@ -39,7 +39,7 @@ class TensorExpr(Node):
     is_tensor_expr = True
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # Numbers of NumPy's leave their operators to ours.
+        # Numbers of NumPy leave their operators to these.
         if ufunc.__name__ in ("equal", "not_equal") and not isinstance(inputs[0], TensorExpr):
             return ufunc.__name__ == "not_equal"  # an array is not an expression, as == of SymPy says
         name = OPERATORS_OF_NUMPY.get(ufunc.__name__)
@@ -106,7 +106,9 @@ class TensorExpr(Node):
 
     @property
     def is_scalar(self) -> bool:
-        """Return whether the rank is 0, except that SymPy code that may not ask a whole tensor gets an error."""
+        """Return whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
+        scalar.
+        """
         whole.refuse_asked(self, sys._getframe(1))
         return self.rank == 0
 
@@ -118,7 +120,9 @@ class TensorExpr(Node):
 
     @property
     def is_extended_real(self) -> bool | None:
-        """Return True for rank 0, else None; SymPy code that may not ask a whole tensor gets an error."""
+        """Return True for rank 0, else None; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
+        scalar.
+        """
         whole.refuse_asked(self, sys._getframe(1))
         return self._eval_is_extended_real()
 
@@ -141,7 +145,7 @@ class TensorExpr(Node):
 
     @property
     def is_finite(self) -> bool:
-        """Return True; SymPy code that may not ask a whole tensor gets an error."""
+        """Return True; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
         whole.refuse_asked(self, sys._getframe(1))
         return True
 
@@ -322,7 +326,7 @@ def _check_strides(entry: Any) -> None:
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue
         sizes = set().union(*(extent.free_symbols for extent in entry.tensor.shape))
-        # Nothing is solved for data, so one entry beside sizes needs no such index.
+        # No index is solved for data, so a single entry times sizes needs no term with coefficient 1.
         others = [f for product in products for f in product.factors if not isinstance(f, DataEntry)]
         several = any(sum(isinstance(f, DataEntry) for f in product.factors) > 1 for product in products)
         if several or not {atoms[slot] for f in others for slot in Affine.variable(f).atoms()} <= sizes:

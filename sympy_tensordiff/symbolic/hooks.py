@@ -21,26 +21,26 @@ class Hook:
 
 
 derivative = Hook(lambda expr, variable: None)
-"""The derivative of an entry, an indexed sum or a tensor expression by an entry of a tensor symbol, a tensor symbol or
-a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
+"""Return the derivative of an entry, an indexed sum or a tensor expression with respect to an entry of a tensor symbol,
+a tensor symbol or a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
 
 jacobian = Hook(lambda T, variable, simplify: derivative(T, variable))
-"""The derivative of a parsed expression by a tensor symbol, axes of ``T`` first, simplified or not."""
+"""Return the derivative of a parsed expression with respect to a tensor symbol, axes of ``T`` first, simplified or not."""
 
 lifted = Hook(lambda value: value)
-"""What a variable in SymPy's own notation is in these classes."""
+"""Convert a variable in SymPy's own notation to these classes; other values are returned unchanged."""
 
 simplified = Hook(lambda expr: expr)
-"""What `sympy.simplify` does to deltas under a binder of ours."""
+"""Contract Kronecker deltas under a binder, for `sympy.simplify`."""
 
 formula = Hook(str)
-"""The LaTeX in which notebooks show one or several results of these classes."""
+"""Return the LaTeX that notebooks show for a list of results of these classes."""
 
 lines = Hook(lambda expr: None)
-"""The parts of an expression that is too long for one text, with their names, then what is left with None; or None."""
+"""Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""
 
 notations: dict[Any, Callable[[Any], Any]] = {}
-"""From a class to what ``expr.rewrite`` of it gives for every class of ours."""
+"""The conversion that ``expr.rewrite(target)`` applies, for each class ``target``."""
 
 
 def rewritten(expr: Any, target: type) -> Any:

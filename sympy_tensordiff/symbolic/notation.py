@@ -198,7 +198,7 @@ def total(terms: Iterable[Any]) -> Any:
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
-    # A matrix stands before its own transpose: M + M.T.
+    # A matrix comes before its own transpose: M + M.T.
     written = [term for _, term in signed]
     signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _is_second(item[1], written)))
     if signed[0][0] and not signed[-1][0]:

@@ -209,7 +209,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
-        """Return ``self`` and ``other`` combined."""
+        """Return the result of the operator; a third argument, the modulus of ``pow``, is left to SymPy."""
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
         if name == "__mul__" and is_whole(other):

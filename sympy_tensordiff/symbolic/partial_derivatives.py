@@ -134,6 +134,7 @@ class Derivative(Subs):
     """A `Subs` of several arguments, or of a variable: it equals no native SymPy node."""
 
     def _hashable_content(self) -> Any:
+        """SymPy's hook for hashing: the arguments."""
         return self.args
 
     def __eq__(self, other: Any) -> bool:

@@ -309,7 +309,7 @@ def position_in_formula(asking: FrameType) -> str:
     """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
     "other".
     """
-    # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
+    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = asking.f_back
     if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
         return "text"

@@ -181,7 +181,7 @@ class _LastFactor(prettyForm):
 
     @property
     def binding(self) -> int:
-        # As for LaTeX: the product alone knows where the factor stands.
+        # As for LaTeX: only the product knows the position of the factor.
         product = sys._getframe(1)
         if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
             return int(prettyForm.ADD)

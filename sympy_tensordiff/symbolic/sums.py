@@ -200,8 +200,8 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
 
 
 def _range_length(low: Any, high: Any, extents: set[Any]) -> Any:
-    """Return the number of integers from ``low`` to ``high``, without a `Max` if it is known not to be negative;
-    ``extents`` never are.
+    """Return the number of integers from ``low`` to ``high``, without a `Max` with 0 if it is known not to be negative,
+    as all ``extents`` are.
     """
     count = expand(high - low + 1)
     sizes = {extent: Dummy(integer=True, nonnegative=True) for extent in extents if isinstance(extent, Symbol)}

@@ -145,7 +145,9 @@ def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
 
 
 def _upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` without those of tensors that are read, at most one more than `WRITTEN_OUT`."""
+    """Return the nodes of ``body`` without those of tensors whose entries it reads; at most one more than
+    `WRITTEN_OUT`.
+    """
     nodes: list[Any] = []
     stack: list[Any] = [body]
     while stack and len(nodes) <= WRITTEN_OUT:

@@ -67,7 +67,7 @@ PARTIAL = code_of("sympy.core.function", "Function.fdiff")
 SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
 DELTA = code_of("sympy.printing.latex", "LatexPrinter._print_KroneckerDelta")
 DERIVATIVE = code_of("sympy.core.function", "Derivative.__new__")
-# The modules of all who are shown something else; a number is found faster than five comparisons are made.
+# The modules whose frames see modified attributes; one look-up is faster than five comparisons.
 CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
 ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
