@@ -136,13 +136,16 @@ class _Pairing:
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
-        of a system, which takes one sum as well as one term.
+        of a system, which takes one sum as well as one term, unless the terms are outer products: then it is one of
+        vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
-        if any(_core_of(operand).op == "inv" for operand, _ in operands):
-            return work, self.graph.ein(1, operands, output, extents)
+        has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
-            if self.written.get(operand, operand).op == "add" and operand.shape:
+            written = self.written.get(operand, operand)
+            if has_inverse and not all(is_outer(_core_of(term)) for term in written.args):
+                continue
+            if written.op == "add" and operand.shape:
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
                 if found is not None:
                     return found
