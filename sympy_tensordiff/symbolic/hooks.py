@@ -25,7 +25,7 @@ derivative = Hook(lambda expr, variable: None)
 a tensor symbol or a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
 
 jacobian = Hook(lambda T, variable, simplify: derivative(T, variable))
-"""Return the derivative of a parsed expression with respect to a tensor symbol, axes of ``T`` first, perhaps simplified."""
+"""Return the derivative of a parsed expression with respect to a tensor symbol, axes of ``T`` first."""
 
 lifted = Hook(lambda value: value)
 """Convert a variable in SymPy's own notation to these classes; other values are returned unchanged."""
