@@ -213,8 +213,8 @@ def _uncached_arguments(node: Any) -> tuple[Any, ...]:
 
 
 def fresh_index(index: Any, taken: set[str]) -> Any:
-    """Return an index with the assumptions and range of ``index`` and a name that is not in ``taken``; the new name is
-    added to ``taken``.
+    """Return an index with the assumptions and range of ``index`` and a name that is not in ``taken``, which the new
+    name is added to; a new dummy for a dummy.
     """
     if isinstance(index, Dummy):
         return Dummy(index.name, **index._assumptions_orig)

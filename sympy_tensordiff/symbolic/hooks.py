@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Hook:
-    """A function that a later package registers; until then a call gives the default that is passed here."""
+    """A function that a later package registers; until then a call applies the default ``function``."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
