@@ -144,7 +144,7 @@ def test_texts_of_scalars_mean_them():
 def test_constants_that_no_double_holds(value):
     for backend in BACKENDS:
         program = single((), result("y"), "", store(Number(value)))
-        with pytest.raises(UnsupportedError, match="is no finite double"):
+        with pytest.raises(UnsupportedError, match="is not a finite double"):
             print_source(program, backend)
 
 

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunctio
 from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW, ProductPrinter
 from sympy_tensordiff.codegen.emit.llvm_windows import CorrelationPrinter
-from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTS, block_ends
+from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, block_ends
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
@@ -144,7 +144,7 @@ class StepPrinter:
         if ends is None:
             return self.shared(step, printer, text)
         if isinstance(step, Fused):
-            return self.shared(step, printer, text, ends, step.extent, PARTS if step.totals else BLOCKS)
+            return self.shared(step, printer, text, ends, step.extent, PARTIAL_TOTALS if step.totals else BLOCKS)
         turns = "strips" if runs_in_strips(step, self.prover) else BLOCKS
         return self.shared(step, printer, text, ends, shapes[step.array][0], turns)
 

@@ -18,8 +18,8 @@ from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module
 from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE
-from sympy_tensordiff.codegen.emit.matrix_products import HALF, PANEL
-from sympy_tensordiff.codegen.emit.numba_cpu import PARTS, STEP
+from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
+from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
@@ -206,7 +206,7 @@ class EntryPrinter(NestPrinter):
     def in_parallel(self, step: Step, function: StepFunction) -> None:
         """Let the threads of Numba's pool run a step, each some turns; no sum depends on how many there are."""
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, Fused) else []
-        parts = {name: self.array(f"{name} parts", [Affine.of(PARTS), *self.shapes[name]]) for name in totals}
+        parts = {name: self.array(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals}
         task = TaskPrinter(self.module, self.shapes, self.integral, frozenset())
         task.turns(function, dict.fromkeys(totals))
         symbol = self.module.shared(f"{function.symbol}.task", task.task())
@@ -234,7 +234,7 @@ class EntryPrinter(NestPrinter):
         real = self.module.real
         with self.loop("0", entries) as place:
             total = self.new(f"load {real}, ptr {self.shifted(parts, place)}")
-            for number in range(1, PARTS):
+            for number in range(1, PARTIAL_TOTALS):
                 pointer = self.shifted(parts, self.add(self.times(str(number), entries), place))
                 total = self.new(f"fadd {real} {total}, {self.new(f'load {real}, ptr {pointer}')}")
             self.line(f"store {real} {total}, ptr {self.shifted(target, place)}")
@@ -279,7 +279,7 @@ class TaskPrinter(NestPrinter):
             return str(function.turns)
         count = "1"
         for number in (2**n for n in range(6)):
-            least = 2 * number * (HALF if number == 1 else PANEL)
+            least = 2 * number * (MIN_HALF_ROWS if number == 1 else MIN_PANEL_ROWS)
             test = driver.new(f"icmp sge i64 {extent}, {least}")
             count = driver.new(f"select i1 {test}, i64 {2 * number}, i64 {count}")
         return count
@@ -297,7 +297,7 @@ class TaskPrinter(NestPrinter):
                 # Each thread gets blocks from everywhere, dear and cheap ones.
                 block = turn
                 if function.turns != "panels":
-                    block = self.new(f"srem i64 {self.times(turn, str(STEP))}, {count}")
+                    block = self.new(f"srem i64 {self.times(turn, str(BLOCK_STRIDE))}, {count}")
                 low, high = (
                     self.new(f"sdiv i64 {self.times(extent, one)}, {count}") for one in (block, self.add(block, "1"))
                 )

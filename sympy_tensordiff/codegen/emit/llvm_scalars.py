@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 
-from sympy_tensordiff.codegen.emit.base import reciprocal, signed_text, split_sign
+from sympy_tensordiff.codegen.emit.base import divisor_of_power, signed_text, split_off_sign
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value, real_text
 from sympy_tensordiff.codegen.emit.llvm_forms import FormPrinter
@@ -186,7 +186,7 @@ class ScalarPrinter(FormPrinter):
         """A sum, from left to right."""
         total: Value | None = None
         for argument in arguments:
-            negative, positive = split_sign(argument)
+            negative, positive = split_off_sign(argument)
             value = self.scalar(positive)
             if total is None:
                 total = self.negative(value) if negative else value
@@ -197,9 +197,9 @@ class ScalarPrinter(FormPrinter):
 
     def product(self, node: Scalar) -> Value:
         """A product, from left to right, then divided by what stands below."""
-        negative, node = split_sign(node)
+        negative, node = split_off_sign(node)
         factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
-        inverses = [reciprocal(factor) if len(factors) > 1 else None for factor in factors]
+        inverses = [divisor_of_power(factor) if len(factors) > 1 else None for factor in factors]
         above = [self.scalar(f) for f, inverse in zip(factors, inverses, strict=True) if inverse is None]
         below = [self.scalar(inverse) for inverse in inverses if inverse is not None]
         value = reduce(lambda one, other: self.binary("fmul", one, other), above or [self.number(1)])

@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from math import prod
 from typing import Any
 
-from sympy_tensordiff.codegen.emit.matrix_products import is_plain
+from sympy_tensordiff.codegen.emit.matrix_products import needs_no_copies
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Program, Trapezoid, kernels_of
@@ -72,7 +72,7 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
-    if all(isinstance(step, Contraction) and is_plain(step) for step in large):
+    if all(isinstance(step, Contraction) and needs_no_copies(step) for step in large):
         return frozenset()
     if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
         return frozenset()
