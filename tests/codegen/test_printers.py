@@ -222,7 +222,7 @@ def test_hostile_labels_stay_data(label):
 def test_hostile_names_are_refused(name):
     program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", store(load(name, i)))
     for backend in BACKENDS:
-        with pytest.raises(VerificationError, match=r"is not an identifier|is no identifier"):
+        with pytest.raises(VerificationError, match="is not an identifier"):
             print_source(program, backend)
 
 
