@@ -1,4 +1,4 @@
-"""Writes the table of comparison.md that other libraries answer: run ``python docs/compare_peers.py``.
+"""Write the table of calls in comparison.md: run ``python docs/compare_peers.py``.
 
 It needs the extra ``bench`` (JAX, PyTorch, KeOps) and a compiler for KeOps. Each cell is what a call returned.
 """
@@ -43,7 +43,7 @@ def own_gradient(expression: Any, wrt: Any, at: Any) -> Any:
 
 
 def answer(call: Callable[[], Any]) -> str:
-    """What a call returns, or the class of what it raises."""
+    """Return the result of a call as text, or the class of its exception."""
     try:
         value = call()
     except Exception as error:
@@ -55,7 +55,7 @@ def answer(call: Callable[[], Any]) -> str:
 
 
 def primitives(function: Callable[[Any], Any], at: Any) -> str:
-    """The operation of JAX that writes the derivative."""
+    """Return the operation of JAX that writes the derivative."""
     names = [equation.primitive.name for equation in jax.make_jaxpr(function)(at).jaxpr.eqns]
     return f"`{next(name for name in reversed(names) if name.startswith(('scatter', 'gather', 'pad')))}`"
 
@@ -137,7 +137,7 @@ def rows() -> list[tuple[str, str, str, str]]:
 
 
 def beside_keops() -> str:
-    """Value and gradient of a sum over pairs by KeOps and by this package."""
+    """Compare value and gradient of a sum over pairs by KeOps and by this package."""
     d = td.indices("d")
     X, Y, b = td.TensorSymbol("X", (n, d)), td.TensorSymbol("Y", (m, d)), td.TensorSymbol("b", m)
     distance = td.IndexedSum((X[i, k] - Y[j, k]) ** 2, (k, 0, d - 1))

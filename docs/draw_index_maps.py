@@ -1,4 +1,4 @@
-"""Draws the pictures of index_equations.md: run ``python docs/draw_index_maps.py`` from a checkout.
+"""Draw the pictures of index_equations.md: run ``python docs/draw_index_maps.py`` from a checkout.
 
 It needs matplotlib (extra ``plot``), whose version decides the bytes of the files; a test checks what they show.
 """

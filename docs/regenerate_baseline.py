@@ -1,4 +1,4 @@
-"""Writes baseline.md: 42 derivatives by SymPy alone and by this package, judged and side by side.
+"""Write baseline.md: 42 derivatives by SymPy alone and by this package, judged and side by side.
 
 Run ``python docs/regenerate_baseline.py`` from a checkout after a change of what `td.diff` gives,
 or of SymPy's version. The tasks and the judgement are in ``tests/derivative``, where a test checks
@@ -22,7 +22,7 @@ from baseline import Task, tasks  # noqa: E402
 from baseline_truth import Answer, Answers, answers  # noqa: E402
 
 HEAD = """\
-# Beside SymPy alone
+# Comparison with SymPy alone
 
 <!-- Written by docs/regenerate_baseline.py; do not edit. -->
 
@@ -53,7 +53,7 @@ SymPy's answer is wrong, keeps a delta or differs otherwise.
 
 
 class Part(NamedTuple):
-    """What the page says about one task: a row of the table, and a section with the formulas."""
+    """The part of the page about one task: a row of the table, and a section with the formulas."""
 
     row: str
     section: str
@@ -98,7 +98,7 @@ def display(expr: sympy.Expr) -> str:
 
 
 def summary(rows: list[str]) -> str:
-    """How many rows say what in each column."""
+    """Return the number of rows with each verdict, by column."""
     columns = list(zip(*([cell.strip() for cell in row.split("|")[3:6]] for row in rows), strict=True))
 
     def counted(says: str) -> str:

@@ -148,7 +148,7 @@ left.set(
     yticklabels=["0.1", "0.3", "1"],
 )
 left.minorticks_off()
-left.set_title("log likelihood, and the way up")
+left.set_title("log likelihood, and the path of the optimizer")
 right.fill_between(
     at,
     mean - 2 * variance**0.5,

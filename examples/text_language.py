@@ -46,7 +46,7 @@ td.draw_graph(parsed)
 # %%
 # ## The kernel
 #
-# Other functions of the thesis go the same way. Each is run on random arrays and
+# The other functions of the thesis are treated alike. Each is run on random arrays and
 # compared with central differences of its expression; the formula is that of the last,
 # which is logistic regression.
 

@@ -75,10 +75,15 @@ from sympy_tensordiff.symbolic.entrywise_functions import clip as clip
 from sympy_tensordiff.symbolic.entrywise_functions import cos as cos
 from sympy_tensordiff.symbolic.entrywise_functions import cosh as cosh
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise as elementwise
+from sympy_tensordiff.symbolic.entrywise_functions import entr as entr
 from sympy_tensordiff.symbolic.entrywise_functions import erf as erf
 from sympy_tensordiff.symbolic.entrywise_functions import exp as exp
+from sympy_tensordiff.symbolic.entrywise_functions import expm1 as expm1
 from sympy_tensordiff.symbolic.entrywise_functions import floor as floor
+from sympy_tensordiff.symbolic.entrywise_functions import hypot as hypot
 from sympy_tensordiff.symbolic.entrywise_functions import log as log
+from sympy_tensordiff.symbolic.entrywise_functions import log1p as log1p
+from sympy_tensordiff.symbolic.entrywise_functions import logaddexp as logaddexp
 from sympy_tensordiff.symbolic.entrywise_functions import maximum as maximum
 from sympy_tensordiff.symbolic.entrywise_functions import minimum as minimum
 from sympy_tensordiff.symbolic.entrywise_functions import relu as relu
@@ -132,8 +137,11 @@ from sympy_tensordiff.symbolic.reductions import softmax as softmax
 from sympy_tensordiff.symbolic.reductions import std as std
 from sympy_tensordiff.symbolic.reductions import sum as sum
 from sympy_tensordiff.symbolic.reductions import var as var
+from sympy_tensordiff.symbolic.scalar_functions import log1mexp as log1mexp
+from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
+from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedProduct as IndexedProduct

@@ -115,11 +115,11 @@ MUTANTS = {
         *(td.dot(A.T @ x, B.T @ x), x, {}),
     ),
     "a sum over no point is positive": (
-        *(Signs, "filled", lambda self, limits: True),
+        *(Signs, "is_nonempty", lambda self, limits: True),
         *(td.log(td.IndexedSum(td.exp(x[i]), (i, 0, m - 2))), x, {}),
     ),
     "coefficients of odd powers count": (
-        *(signs, "_sum", lambda found: ">"),
+        *(signs, "_sign_of_sum", lambda found: ">"),
         *(td.sum(x**4 + x**3), x, {}),
     ),
     "a pole may be at the end of a range": (
@@ -127,11 +127,11 @@ MUTANTS = {
         *(1 / td.IndexedSum(x[i], (i, 1, m - 1)), x, {"positive": x}),
     ),
     "the domain of a root is convex for any argument": (
-        *(rules.Rules, "_is_concave", lambda self, scalar: True),
+        *(rules.ConvexityRules, "_is_concave", lambda self, scalar: True),
         *((td.dot(x, x) - 1) ** Rational(3, 2), x, {}),
     ),
     "a sine has one sign everywhere": (
-        *(Signs, "_half_period", lambda self, argument, shift: POSITIVE),
+        *(Signs, "_range_in_half_period", lambda self, argument, shift: POSITIVE),
         *(-td.sum(td.sin(x)), x, {"bounds": {x: (0, 4)}}),
     ),
     "a function that grows is positive": (
@@ -158,10 +158,15 @@ def test_indices_are_not_captured_where_sums_are_joined() -> None:
     by = affine_parts.Variables((x,))
     squares, logs = td.IndexedSum(x[j] ** 2, (j, 0, m - 1)), td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 1))
     joined = td.IndexedSum(x[j] ** 2 + td.log(1 + x[j] ** 2), (j, 0, m - 1))
-    assert affine_parts.in_one_sum(by, squares + logs) in (joined, joined.xreplace({j: i}))
-    assert affine_parts.in_one_sum(by, squares + td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 2))).has(m - 2)
+    assert affine_parts.merge_sums_over_equal_ranges(by, squares + logs) in (joined, joined.xreplace({j: i}))
+    assert affine_parts.merge_sums_over_equal_ranges(
+        by, squares + td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 2))
+    ).has(m - 2)
     for apart in (i * squares + logs, i * td.IndexedSum(x[i] ** 2, (i, 0, m - 1)) + squares, squares * logs):
-        assert affine_parts.in_one_sum(by, apart) == apart or i in affine_parts.in_one_sum(by, apart).free_symbols
+        assert (
+            affine_parts.merge_sums_over_equal_ranges(by, apart) == apart
+            or i in affine_parts.merge_sums_over_equal_ranges(by, apart).free_symbols
+        )
 
 
 def test_a_certificate_that_is_not_the_hessian_fails_its_check() -> None:
@@ -250,9 +255,9 @@ def test_bad_arguments() -> None:
         td.certify_convex(td.exp(x), x)
     with pytest.raises(ArgumentError, match="wrt is empty: name at least one variable"):
         td.certify_convex(td.sum(x), ())
-    with pytest.raises(ArgumentError, match="wrt holds a variable twice: x, x"):
+    with pytest.raises(ArgumentError, match="wrt contains a variable twice: x, x"):
         td.certify_convex(td.sum(x), (x, x))
-    with pytest.raises(ArgumentTypeError, match=r"wrt holds exp\(x\), which is no tensor symbol"):
+    with pytest.raises(ArgumentTypeError, match=r"wrt contains exp\(x\), which is not a tensor symbol"):
         td.certify_convex(td.sum(x), td.exp(x))
     with pytest.raises(ArgumentTypeError, match="declare that of a tensor symbol or a symbol"):
         td.certify_convex(td.sum(x), x, positive=(x[0],))

@@ -7,8 +7,10 @@ import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from cost_judge.__main__ import parser as parser_of_judge
 from every import every
@@ -29,11 +31,11 @@ NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "
 """What the blocks of a page need that the tests do not: where it is not installed, they are not run."""
 AS_PYTHON = ("example_paper.md", "howto_structure.md", "reductions.md", "tensors.md")
 """Pages with many kernels that do little: a compiler would take most of the time. README and tutorial are compiled."""
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def session(page: Path) -> str:
-    """All ```` ```python ```` blocks of a page, each at the line where it stands; the text between is blank."""
+    """Return all ```` ```python ```` blocks of a page at their line numbers, with blank lines for the text between."""
     text = page.read_text(encoding="utf-8")
     result, end = "", 0
     for block in BLOCK.finditer(text):
@@ -58,7 +60,7 @@ def test_blocks_run(page: Path, request: pytest.FixtureRequest) -> None:
 def test_every_block_is_a_session(page: Path) -> None:
     """A block without a prompt would not be run, and nobody would notice."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        assert block[1].startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
+        assert block[1].lstrip().startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
 
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -159,8 +161,57 @@ def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
     assert described.text == script("draw_overview").texts().description(), "run docs/draw_overview.py"
 
 
-def test_the_picture_of_the_rooms_has_all_rooms() -> None:
-    drawn = (ROOT / "docs" / "_static" / "rooms.svg").read_text(encoding="utf-8")
-    rooms = script("draw_rooms").STAGES
-    assert set(rooms) == set(TABLE) - {"errors", "__main__"}  # files of their own
-    assert all(f">{room}/<" in drawn for room in rooms), "run docs/draw_rooms.py"
+def test_the_picture_of_the_layers_has_all_packages() -> None:
+    drawn = (ROOT / "docs" / "_static" / "layers.svg").read_text(encoding="utf-8")
+    packages = script("draw_layers").STAGES
+    assert set(packages) == set(TABLE) - {"errors", "__main__"}  # files of their own
+    assert all(f">{package}/<" in drawn for package in packages), "run docs/draw_layers.py"
+
+
+def translation(name: str) -> tuple[str, ModuleType]:
+    """Return the text of the page ``from_NAME.md``, and the script that writes its table."""
+    return (ROOT / "docs" / f"from_{name}.md").read_text(encoding="utf-8"), script("translation_tables")
+
+
+@pytest.mark.parametrize("name", ["jax", "matrixcalculus", "sympy"])
+def test_the_tables_of_translations_print_the_results(name: str) -> None:
+    page, tables = translation(name)
+    assert len(tables.ROW.findall(page)) >= 8
+    assert page == tables.updated(page), "run docs/translation_tables.py"
+
+
+def test_the_inputs_for_sympy_run() -> None:
+    page, tables = translation("sympy")
+    names = tables.names_of(page)
+    for code, _ in tables.rows(page):
+        eval(code, names)
+
+
+def test_the_inputs_for_matrixcalculus_are_parsed() -> None:
+    page, tables = translation("matrixcalculus")
+    for text, value in tables.rows(page):
+        assert str(td.parse(text).derivative(wrt="X" if "X" in text else "x")) == str(value), text
+
+
+def test_the_inputs_for_jax_have_the_same_values() -> None:
+    pytest.importorskip("jax")
+    page, tables = translation("jax")
+    names = tables.names_of(page)
+    theirs: dict[str, Any] = {}
+    exec(re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0], theirs)
+    arrays = {names[name]: np.asarray(theirs[name]) for name in ("X", "A", "y", "u", "w", "v", "idx")}
+    for code, value in tables.rows(page):
+        if isinstance(value, td.CompiledFunction):
+            eval(code, theirs)
+            continue
+        used = {tensor: arrays[tensor] for tensor in value.atoms(td.TensorSymbol)}
+        assert np.allclose(td.evaluate(value, used), eval(code, theirs), rtol=1e-5), code
+
+
+def test_the_formulas_of_the_readme_are_results() -> None:
+    """README shows formulas rendered, without the LaTeX that the package writes."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = script("translation_tables").names_of(page.partition("**Sparse and structured")[0])
+    shown = re.findall(r"^\$\$\n(.*?)\n\$\$$", page, re.MULTILINE | re.DOTALL)
+    gradient, hessian = td.latex(names["gradient"], r"\nabla f"), td.latex(names["hessian"], r"\nabla^2 f")
+    assert shown == [gradient, hessian, names["text"]]

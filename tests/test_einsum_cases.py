@@ -109,8 +109,8 @@ def check_kernels(backend, name):
 
 def test_71_names_of_labels_do_not_matter():
     assert td.canonical(einsum("ij,jk->ik", A, X)) == td.canonical(einsum("ab,bd->ad", A, X))
-    first = td.jacobian(einsum("ij,jk->ik", A, X), A)
-    assert first == td.jacobian(einsum("pq,qr->pr", A, X), A)
+    first, other = td.jacobian(einsum("ij,jk->ik", A, X), A), td.jacobian(einsum("pq,qr->pr", A, X), A)
+    assert td.canonical(first) == td.canonical(other)
 
 
 @pytest.mark.parametrize(

@@ -128,8 +128,6 @@ BEYOND = {
     "gaussian-process": lambda n, d: (d * n * n, n * n),
     # Squared distances are computed again for the gradient by c.
     "paper": lambda I, J, K: (I * J * K - I * J, 0),
-    # Each root serves three entries, which compute it themselves.
-    "variation": lambda n: (0, 2 * (n - 1) ** 2),
     # Products of matrices fill squares of which one triangle would be enough.
     "logistic-hessian": lambda n, d: (n * pairs(d - 1), 0),
     "factorization-hessian": lambda m, n, r: ((m + n) * pairs(r - 1), 0),

@@ -1,4 +1,4 @@
-"""The import table: which room of the package may import which.
+"""The import table: which subpackage may import which.
 
 All imports are read from the source with `ast`, those inside functions and under
 ``TYPE_CHECKING`` included: a dependency that is only needed late is a dependency all the same.
@@ -39,7 +39,7 @@ BELOW_ORACLE = frozenset(
         "errors",
     }
 )
-# Room -> rooms it may import. Every room may import itself and `errors`.
+# Package -> packages that it may import. Every package may import itself and `errors`.
 TABLE: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "integer": frozenset(),
@@ -59,9 +59,9 @@ TABLE: dict[str, frozenset[str]] = {
     "app": BELOW_ORACLE | {"convex", "reference", "testing", ""},
     "__main__": BELOW_ORACLE | {"convex", "reference", "testing", "app", ""},
 }
-# Single modules with a permission of their own: module -> rooms.
+# Single modules with a permission of their own: module -> packages.
 MODULES: dict[str, frozenset[str]] = {
-    # The door of a room takes the classes that users write and hands the graph on.
+    # The entry point of a package converts the classes that users write to the graph.
     f"{PACKAGE}.codegen.api": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.cost": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.program": frozenset({"symbolic"}),
@@ -87,8 +87,8 @@ def is_package(module: str) -> bool:
     return SOURCES[module].name == "__init__.py"
 
 
-def room_of(module: str) -> str:
-    """``sympy_tensordiff.integer.smith`` -> ``integer``; the package itself is the room ``""``."""
+def package_of(module: str) -> str:
+    """``sympy_tensordiff.integer.smith`` -> ``integer``; ``""`` for the package itself."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -123,20 +123,20 @@ def violations(imports: dict[str, frozenset[str]]) -> list[str]:
     """Every import that the table does not permit, as a line of text."""
     found = []
     for module, targets in imports.items():
-        room = room_of(module)
-        if room == "":  # the front door re-exports from every room
+        package = package_of(module)
+        if package == "":  # re-exports from every package
             continue
-        permitted = TABLE.get(room, frozenset()) | MODULES.get(module, frozenset()) | {room, "errors"}
+        permitted = TABLE.get(package, frozenset()) | MODULES.get(module, frozenset()) | {package, "errors"}
         found += [
-            f"{module} imports {target}: {room!r} may import {sorted(permitted)} only"
+            f"{module} imports {target}: {package!r} may import {sorted(permitted)} only"
             for target in sorted(targets)
-            if room_of(target) not in permitted and (module, target) not in ALLOWED
+            if package_of(target) not in permitted and (module, target) not in ALLOWED
         ]
     return found
 
 
 def backward_stages(imports: dict[str, frozenset[str]]) -> list[str]:
-    """The imports of a folder of `codegen` from one that comes after it, or from its doors."""
+    """Return the imports of a folder of `codegen` from a later folder or from its entry points."""
     stages = {
         module: STAGES.index(module.split(".")[2]) if module.split(".")[2] in STAGES else len(STAGES)
         for module in imports
@@ -165,9 +165,9 @@ def cycles(imports: dict[str, frozenset[str]]) -> list[list[str]]:
         rest = {m: rest[m] & keep for m in keep}
 
 
-def test_every_room_has_a_row() -> None:
-    rooms = {room_of(module) for module in SOURCES} - {""}
-    assert rooms <= TABLE.keys(), f"no row in the table for {sorted(rooms - TABLE.keys())}"
+def test_every_package_has_a_row() -> None:
+    packages = {package_of(module) for module in SOURCES} - {""}
+    assert packages <= TABLE.keys(), f"no row in the table for {sorted(packages - TABLE.keys())}"
 
 
 def test_the_import_table_holds() -> None:
@@ -213,7 +213,7 @@ def test_packages_only_reexport(module: str) -> None:
 
 
 def public_names() -> list[str]:
-    """What a user sees behind ``td.``: no private names, no rooms."""
+    """Return the public names of ``td``: no private names, no modules."""
     return [name for name, value in vars(td).items() if not name.startswith("_") and not inspect.ismodule(value)]
 
 
@@ -232,11 +232,11 @@ def test_modules_open_with_a_docstring(module: str) -> None:
 
 
 def test_one_convolution_stays_in_few_files() -> None:
-    """The files that the derivative of a convolution enters, and how often it changes the room."""
+    """Limit the files that the derivative of a convolution enters and its changes of the package."""
     i, k, n = td.indices("i k n")
     x, w, dy = td.TensorSymbol("x", 2 * n + 1), td.TensorSymbol("w", 3), td.TensorSymbol("dy", n)
     files: set[str] = set()
-    rooms: list[str] = []
+    packages: list[str] = []
 
     def derive() -> object:
         y = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * w[k], (k, 0, 2)), (i, n))
@@ -246,9 +246,9 @@ def test_one_convolution_stays_in_few_files() -> None:
         path = Path(frame.f_code.co_filename)
         if event == "call" and ROOT in path.parents:
             files.add(str(path.relative_to(ROOT)))
-            room = path.relative_to(ROOT).parts[0]
-            if room not in rooms[-1:]:
-                rooms.append(room)
+            package = path.relative_to(ROOT).parts[0]
+            if package not in packages[-1:]:
+                packages.append(package)
 
     derive()  # what is remembered of an expression is the same in every order of the tests
     system.cache_clear()
@@ -259,4 +259,4 @@ def test_one_convolution_stays_in_few_files() -> None:
     finally:
         sys.setprofile(before)
     assert len(files) <= 41, sorted(files)  # one of them explains calls that do not fit
-    assert len(rooms) <= 390
+    assert len(packages) <= 390

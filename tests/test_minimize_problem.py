@@ -89,7 +89,7 @@ def test_residuals_without_a_pattern():
 
 def test_sizes_that_need_a_start():
     total = td.IndexedSum(x[i] ** 2, (i, 0, n - 1)) + td.IndexedSum(y[i] ** 2, (i, 0, m - 1))
-    with pytest.raises(ArgumentError, match="a vector of length 5 does not tell the sizes m, n: give start"):
+    with pytest.raises(ArgumentError, match="a vector of length 5 does not determine the sizes m, n: give start"):
         td.minimize_problem(total, (x, y), backend="numpy").fun(np.ones(5))
     problem = td.minimize_problem(total, (x, y), start=(np.ones(2), np.ones(3)), backend="numpy")
     assert problem.fun(np.ones(5)) == 5

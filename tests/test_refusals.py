@@ -62,7 +62,7 @@ INTERPRETER = {
     "by an index": (
         lambda: differentiate(x[p], p, {**five, p: 1}),
         ArgumentError,
-        "p is no tensor symbol and no scalar symbol with a value",
+        "p is neither a tensor symbol nor a scalar symbol with a value",
     ),
     "text as a value": (lambda: evaluate(r, {r: "1"}), ArgumentTypeError, "r: '1' is not a real number"),
     "rank of a value": (
@@ -83,7 +83,7 @@ INTERPRETER = {
     "half as an index": (
         lambda: evaluate(td.TensorEntry._trusted(x, (sympy.Rational(1, 2),)), five),
         IndexExpressionError,
-        "1/2 is 1/2 here, which is no integer",
+        "1/2 is 1/2 here, which is not an integer",
     ),
     "no value for a scalar": (lambda: evaluate(r * x[0], five), ArgumentError, "no value given for r"),
     "unknown tensor": (
@@ -228,7 +228,11 @@ EXPRESSIONS = {
 }
 
 CHECKS = {
-    "by nothing": (lambda: td.check_derivative(f, ()), ArgumentError, "no variable to differentiate by: give one"),
+    "by nothing": (
+        lambda: td.check_derivative(f, ()),
+        ArgumentError,
+        "no variable to differentiate with respect to: give one",
+    ),
     "by an index": (
         lambda: td.check_derivative(f, i),
         ArgumentTypeError,
@@ -270,7 +274,9 @@ def test_refused(call, kind, message):
 
 def test_a_wrong_derivative_is_named(monkeypatch):
     monkeypatch.setattr(differences, "jacobian", lambda *_: td.jacobian(TABLE(x[i] ** 3, (i, 5)), x))
-    message = r"derivative by x: entry \(\d, \d\) is .*, expected .* from central differences, relative error"
+    message = (
+        r"derivative with respect to x: entry \(\d, \d\) is .*, expected .* from central differences, relative error"
+    )
     with pytest.raises(DerivativeMismatch, match=message):
         td.check_derivative(f, x)
 

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.run import compile as compiling
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, UnsupportedError
 from sympy_tensordiff.structure import values as compiled_here
-from sympy_tensordiff.structure.sharing import with_common_parts
+from sympy_tensordiff.structure.sharing import extract_common_subexpressions
 from sympy_tensordiff.symbolic import traversal
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.replacement import Replacement
@@ -29,7 +29,7 @@ S = td.IndexedSum
 
 @pytest.fixture
 def as_python(monkeypatch):
-    monkeypatch.setattr(compiled_here, "_compiled", lambda: compiled_here._sums)
+    monkeypatch.setattr(compiled_here, "_compiled_sum_sources", lambda: compiled_here._sum_sources)
     with run_as_python():
         yield
 
@@ -89,12 +89,15 @@ def test_a_replacement_is_an_xreplace_that_keeps_sharing():
 def test_common_parts_are_stored_where_that_pays():
     angle = x[i] + 2 * x[i + 1]
     axes = [(i, n - 1)]
-    both = with_common_parts([sympy.sin(angle) * x[i], sympy.sin(angle) + 1], axes)
+    both = extract_common_subexpressions([sympy.sin(angle) * x[i], sympy.sin(angle) + 1], axes)
     sine = td.TensorComprehension(sympy.sin(angle), *axes)[i]
     assert both == [sine * x[i], sine + 1]
-    assert with_common_parts([angle * x[i], angle + 1], axes) == [angle * x[i], angle + 1]  # an addition is cheap
+    cheap = [angle * x[i], angle + 1]  # one addition
+    assert extract_common_subexpressions(cheap, axes) == cheap
     guarded = sympy.Piecewise((sympy.log(x[i]), x[i] > 0), (0, True))
-    once, again = with_common_parts([guarded + 1, sympy.Piecewise((sympy.log(x[i]), x[i] > 1), (0, True))], axes)
+    once, again = extract_common_subexpressions(
+        [guarded + 1, sympy.Piecewise((sympy.log(x[i]), x[i] > 1), (0, True))], axes
+    )
     assert (once, again) == (guarded + 1, sympy.Piecewise((sympy.log(x[i]), x[i] > 1), (0, True)))
 
 
@@ -209,7 +212,9 @@ def test_backends_and_texts():
         linear.generate_code()
     with pytest.raises(ArgumentError, match="backend='cuda': structured derivatives are computed with 'llvm', 'nu"):
         td.structured_hessian((x,), loss, x, backend="cuda")
-    message = r"is no argument of a call: the order is td.structured_hessian\(args, f, wrt\), with args as td.lambdify"
+    message = (
+        r"is not an argument of a call: the order is td.structured_hessian\(args, f, wrt\), with args as td.lambdify"
+    )
     with pytest.raises(ArgumentTypeError, match=message):
         td.structured_hessian(loss, (x,), x)
     problem = td.minimize_problem(loss, x, backend="numpy")

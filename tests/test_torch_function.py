@@ -11,8 +11,8 @@ from bridge_cases import CASES
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.bridges.operators import Function
-from sympy_tensordiff.bridges.torch import _array, key_of
+from sympy_tensordiff.bridges.operators import BridgedFunction
+from sympy_tensordiff.bridges.torch import _to_kernel_argument, key_of
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 
 # PyTorch's own use of what it has deprecated.
@@ -121,7 +121,8 @@ def test_refusals(torch):
     with pytest.raises(ArgumentTypeError, match=r"argument n must be an integer, not 2\.5"):
         entry(random(torch, 2, 4), 2.5)
     with pytest.raises(ArgumentError, match=r"argument x is in the memory of meta: pass .cpu\(\)"):
-        _array(torch, Function((x, w), CONVOLUTION, w, "numpy", {}).operator, 0, torch.empty(10, device="meta"))
+        operator = BridgedFunction((x, w), CONVOLUTION, w, "numpy", {}).operator
+        _to_kernel_argument(torch, operator, 0, torch.empty(10, device="meta"))
 
 
 TEN = ["square", "product", "quadratic", "inverse", "waves", "strided", "softmax", "network", "numbers", "kernel"]

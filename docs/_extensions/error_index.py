@@ -1,4 +1,4 @@
-"""The directive ``messages``: all messages of one error class, as they stand in the source."""
+"""The directive ``messages``: all messages of one error class, taken from the source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messages import HOLE, all_messages
 
 
 class Messages(Directive):
-    """``messages ShapeError``: a list of its messages, with … for what depends on the case."""
+    """The directive ``messages ShapeError``: a list of the messages, with … for the parts that depend on the case."""
 
     required_arguments = 1
 
@@ -30,15 +30,17 @@ class Messages(Directive):
 
 
 def _shown(text: str) -> str:
-    """One … for each part of an expression, and for each value."""
+    """Return a message with one … for each part that depends on the case."""
     return re.sub(r"…+", "…", re.sub(r"\{\w*\}", "…", text.replace(HOLE, "…"))).strip(" ;")
 
 
 def _says_something(text: str) -> bool:
+    """Return whether a message has more than two words."""
     return len(re.findall(r"\w+", text)) > 2
 
 
 def _letters(text: str) -> str:
+    """Return the words of ``text`` in lower case, as a sort key."""
     return " ".join(re.findall(r"\w+", text)).casefold()
 
 

@@ -49,12 +49,12 @@ ORDER = (
 
 
 NEEDED = {"larger_than_memory": ("dask", "zarr")}
-"""What a script needs that the tests do not: where it is not installed, there is no page."""
+"""Packages that a script needs besides those of the tests; without them it has no page."""
 
 
 @dataclass
 class Page:
-    """What a script becomes: text in Markdown, and pictures by their file names."""
+    """The page of a script: text in Markdown, and pictures by their file names."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class Page:
 
     @property
     def thumbnail(self) -> str:
-        """The last figure, which is the result."""
+        """The name of the last figure, which shows the result."""
         return [name for name in self.pictures if name.endswith(".png")][-1]
 
     def add_picture(self, ending: str, content: bytes, alternative: str) -> None:
@@ -82,7 +82,7 @@ class Page:
 
 
 def cells(source: str) -> Iterator[tuple[str, str]]:
-    """The cells of a script behind its docstring: text without its ``#``, and code."""
+    """Yield the cells of a script after its docstring, as text without ``#`` and code."""
     for cell in re.split(r"^# %%.*\n", source, flags=re.MULTILINE)[1:]:
         comment = re.match(r"(#.*\n)*", cell)
         assert comment is not None
@@ -90,7 +90,7 @@ def cells(source: str) -> Iterator[tuple[str, str]]:
 
 
 def shown(page: Page, value: Any) -> None:
-    """A formula or a picture, as in a notebook; all else is not shown."""
+    """Add a formula or picture of ``value``, as in a notebook; other values add nothing."""
     svg, latex = (getattr(value, name, lambda: None)() for name in ("_repr_svg_", "_repr_latex_"))
     if svg is not None:
         page.add_picture(".svg", svg.encode(), "graph")
@@ -99,7 +99,7 @@ def shown(page: Page, value: Any) -> None:
 
 
 def run_cell(page: Page, code: str, names: dict[str, Any], path: Path, first_line: int) -> None:
-    """Runs the code, statement by statement, and adds what comes of it."""
+    """Run the code statement by statement, and add its output, formulas and pictures to the page."""
     page.add_block("python", code)
     printed, values = io.StringIO(), []
     with redirect_stdout(printed):
@@ -114,7 +114,7 @@ def run_cell(page: Page, code: str, names: dict[str, Any], path: Path, first_lin
 
 
 def fits(figure: Figure) -> bool:
-    """Whether nothing of a figure is cut off at its border."""
+    """Return whether nothing is cut off at the border of a figure."""
     figure.canvas.draw()  # places what the layout places
     width, height = figure.get_size_inches()
     box = figure.get_tightbbox()
@@ -131,7 +131,7 @@ def add_figures(page: Page) -> None:
 
 
 def run(path: Path) -> Page:
-    """Runs a script, cell by cell in one namespace, as its page."""
+    """Run a script cell by cell in one namespace, and return its page."""
     matplotlib.use("Agg")
     plt.close("all")  # what somebody else has left open is no picture of this page
     source = path.read_text(encoding="utf-8")
@@ -156,7 +156,7 @@ def card(page: Page) -> str:
 
 
 def index(pages: list[Page]) -> str:
-    """The first page: a picture and a title for each."""
+    """Return the index page: a picture and a title for each script."""
     return "\n".join(
         [
             "# Gallery\n",
@@ -174,14 +174,14 @@ def index(pages: list[Page]) -> str:
 
 
 def is_current(target: Path) -> bool:
-    """Whether the pages are younger than all that they are made from: to run all scripts takes a minute."""
+    """Return whether the pages are newer than all their sources; running all scripts takes a minute."""
     package = ROOT / "sympy_tensordiff"
     sources = [Path(__file__), *EXAMPLES.glob("*.py"), *package.rglob("*.py"), *package.rglob("*.lark")]
     return target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in sources)
 
 
 def build() -> None:
-    """Writes all pages, unless they are there."""
+    """Write all pages, unless they are current."""
     if is_current(PAGES / "index.md"):
         return
     present = [name for name in ORDER if all(map(find_spec, NEEDED.get(name, ())))]

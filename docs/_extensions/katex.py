@@ -1,4 +1,4 @@
-"""Formulas by the KaTeX that the package bundles for its page: the site needs no network to show them."""
+"""Formulas set by the KaTeX that the package bundles for its page, so that the site needs no network."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ ROW = re.compile(r"^\| .*$", re.MULTILINE)
 
 
 def topics(text: str) -> list[list[str]]:
-    """The names of each row of the table by topic."""
+    """Return the names of each row of the table by topic."""
     return [NAME.findall(row) for row in ROW.findall(text.partition("## Names")[0]) if NAME.search(row)]
 
 
 def page(name: str, others: list[str]) -> str:
-    """The page of a name; for a second name of a class, where the class is described."""
+    """Return the page of a name; a second name of a class links to the page of the class."""
     kind, real = getattr(td, name), getattr(td, name).__name__
     if inspect.isclass(kind) and real != name and hasattr(td, real):
         text = f"`td.{name}` is the class [`{real}`]({real}.md)."
@@ -42,7 +42,7 @@ def page(name: str, others: list[str]) -> str:
 
 
 def build() -> None:
-    """Writes all pages, and only those whose text differs."""
+    """Write all pages whose text has changed, and remove those of names that are gone."""
     pages: dict[str, list[str]] = {}
     for names in topics((DOCS / "reference.md").read_text(encoding="utf-8")):
         for name in names:
@@ -57,7 +57,7 @@ def build() -> None:
 
 
 def link_names(_: Sphinx, document: str, source: list[str]) -> None:
-    """Links from the table to the pages."""
+    """Add links from the table to the pages."""
     if document == "reference":
         table, names, rest = source[0].partition("## Names")
         source[0] = ROW.sub(lambda row: NAME.sub(r"[`\1`](reference/\1.md)", row[0]), table) + names + rest

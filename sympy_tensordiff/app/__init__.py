@@ -1,1 +1,1 @@
-"""The command line and the demonstration: users of the package, as far as the other rooms know."""
+"""The command line, the demonstration and the web page."""

@@ -13,14 +13,22 @@ from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
 from sympy_tensordiff.app import demo
-from sympy_tensordiff.app.forms import FORMS, Page, certificate, certificate_text, checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import (
+    FORMS,
+    TextOutput,
+    certificate,
+    certificate_text,
+    check_lines,
+    form_text,
+    parsed_input,
+)
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 
 PROGRAM = "python -m sympy_tensordiff"
-# No longer text has as few bytes: whatever is longer than this, the parser refuses.
-_ENOUGH = 4 * LONGEST + 4
+# Longer inputs exceed the parser's limit of characters in any encoding, so that the rest need not be read.
+_MAX_BYTES = 4 * MAX_INPUT + 4
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} demo [--quick] [--cuda] [--seed SEED]
@@ -87,25 +95,25 @@ def run(arguments: list[str]) -> int:
         language = options.language or language_of(text)
         options.by_default = options.form is None
         options.form = options.form or ("text" if language == "thesis" else language)
-        with working():
-            return _answer(_parsed(text, language, options), options)
+        with progress_notice():
+            return _print_answer(_parse_input(text, language, options), options)
     except UnreadableError as error:
-        complain(str(error))
+        print_error(str(error))
         return 2
     except ParseError as error:
-        complain(f"{origin}, {error}" if origin else str(error))
+        print_error(f"{origin}, {error}" if origin else str(error))
         if given and given != "-" and os.path.exists(given):
-            complain(f"there is a file {given}: an argument is a formula, and --file reads a file")
+            print_error(f"there is a file {given}: an argument is a formula, and --file reads a file")
         return 2
     except TensorDiffError as error:
-        complain(str(error))
+        print_error(str(error))
     except RecursionError:
-        complain("the expression or its derivative is nested too deeply for SymPy")
+        print_error("the expression or its derivative is nested too deeply for SymPy")
     return 1
 
 
-def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
-    """The input, with what the command names to differentiate with respect to."""
+def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
+    """Parse ``text``; set the variables of ``--wrt`` and report assumed orders on standard error."""
     parsed = parsed_input(text, language)
     if parsed.assumed:
         print(f"assumed: {', '.join(parsed.assumed)}", file=sys.stderr)
@@ -119,8 +127,8 @@ def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def working(seconds: float = 2.0) -> Iterator[None]:
-    """What takes longer than some seconds is told on the terminal."""
+def progress_notice(seconds: float = 2.0) -> Iterator[None]:
+    """Print a notice on the terminal if the body of the context takes longer than ``seconds``."""
     timer = None
     if sys.stderr is not None and sys.stderr.isatty():
         timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
@@ -133,8 +141,8 @@ def working(seconds: float = 2.0) -> Iterator[None]:
             timer.cancel()
 
 
-def complain(message: str) -> None:
-    """An error on standard error; a character that does not fit there is a question mark, as wide as it was."""
+def print_error(message: str) -> None:
+    """Print an error on standard error; characters outside its encoding become question marks."""
     if sys.stderr is not None:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         shown = f"error: {message}".encode(encoding, "replace").decode(encoding)
@@ -142,6 +150,7 @@ def complain(message: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the argument parser of the command."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         usage=USAGE,
@@ -190,15 +199,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _answer(parsed: Any, options: argparse.Namespace) -> int:
-    """Print what is asked for."""
-    page = Page(sys.stdout)
+def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
+    """Print the derivative, expression or certificate; return the exit code."""
+    page = TextOutput(sys.stdout)
     if options.convex or options.concave:
         kinds = ("positive", "nonnegative")
         domains = [(name, kind) for kind in kinds for name in getattr(options, kind).split(",") if name]
         domains += [(name, domain) for name, _, domain in (text.partition("=") for text in options.bounds)]
         text = certificate_text(certificate(parsed, domains, concave=options.concave), options.form)
-        page.say(text)
+        page.write_line(text)
         return int(text.removeprefix(r"\text{").startswith("not certified"))
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
     try:
@@ -210,16 +219,18 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
             raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
         print(f"--form {options.form} cannot say this, here is --form index", file=sys.stderr)
         text = form_text(parsed, expression, "index", unicode=page.unicode)
-    page.say("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
+    page.write_line("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
     if options.graph is not None:
         graph = td.draw_graph(parsed.expression if options.expression else parsed, simplify=options.simplify)
         try:
             graph.save(options.graph)
         except (ArgumentError, OSError, ValueError) as error:
-            complain(f"{options.graph}: {getattr(error, 'strerror', None) or error}")
+            print_error(f"{options.graph}: {getattr(error, 'strerror', None) or error}")
             return 2
-    for line in checks(parsed, expression) if options.check else ():
-        page.say(f"{'%' if options.form == 'latex' else '#'} checked for {line}")  # a comment: the answer is an input
+    for line in check_lines(parsed, expression) if options.check else ():
+        page.write_line(
+            f"{'%' if options.form == 'latex' else '#'} checked for {line}"
+        )  # a comment: the answer is an input
     return 0
 
 
@@ -227,13 +238,13 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
 
 
 class UnreadableError(Exception):
-    """The input, or what it is differentiated with respect to, cannot be read; the message is one line for the user."""
+    """The input or its variables cannot be read; the message is one line for the user."""
 
 
 def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
-    """The text of an argument, of ``file`` or, for neither and for ``-``, of standard input.
+    """Return the input text and the name of its file ("" for an argument).
 
-    With it comes the name of the file that it stands in, nothing for an argument.
+    The text is ``argument``, the content of ``file``, or standard input if both are missing or "-".
 
     Raises
     ------
@@ -245,37 +256,38 @@ def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
     if argument is not None and argument != "-":
         return argument, ""
     if file is None or file == "-":
-        return _standard_input(), "standard input"
+        return _read_standard_input(), "standard input"
     try:
         with open(file, "rb") as stream:
-            return _decoded(stream, file), file
+            return _decode(stream, file), file
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableError(f"{file}: {reason}") from None
 
 
 def is_interactive() -> bool:
-    """Whether nobody sends anything to standard input."""
+    """Return whether standard input is a terminal, closed or unreadable, so that no input will come from it."""
     return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
 
 
-def _standard_input() -> str:
+def _read_standard_input() -> str:
+    """Return the text of standard input."""
     if sys.stdin is None:
         raise UnreadableError("standard input is closed: give the input as an argument, or --file")
     buffer = getattr(sys.stdin, "buffer", None)
     try:
-        return sys.stdin.read(LONGEST + 1) if buffer is None else _decoded(buffer, "standard input")
+        return sys.stdin.read(MAX_INPUT + 1) if buffer is None else _decode(buffer, "standard input")
     except OSError as error:
         raise UnreadableError(f"standard input: {error.strerror or error}") from None
 
 
-def _decoded(stream: BinaryIO, name: str) -> str:
-    """The text of a stream, or so much of it that the parser refuses its length."""
-    data = stream.read(_ENOUGH)
+def _decode(stream: BinaryIO, name: str) -> str:
+    """Return the UTF-8 text of a stream, cut at a length that the parser refuses."""
+    data = stream.read(_MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableError(f"{name} is UTF-16, and inputs are UTF-8: save it in this encoding")
     try:
-        text = data.decode("utf-8-sig", "replace" if len(data) == _ENOUGH else "strict")
+        text = data.decode("utf-8-sig", "replace" if len(data) == _MAX_BYTES else "strict")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadableError(
@@ -289,10 +301,10 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit code: 0, 1 where there is no answer, 2 for a wrong input or command."""
+    """Run the command and return the exit code: 0, 1 if there is no answer, 2 for an invalid input or command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:
-        complain("the answer cannot be written: standard output is closed")
+        print_error("the answer cannot be written: standard output is closed")
         return 1
     try:
         commands = {"demo": _demo, "serve": _serve}
@@ -301,19 +313,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        _leave_output()
+        _discard_output()
         return 1
     except OSError as error:
-        complain(f"the answer cannot be written: {error.strerror or error}")
-        _leave_output()
+        print_error(f"the answer cannot be written: {error.strerror or error}")
+        _discard_output()
         return 1
 
 
-def _leave_output() -> None:
-    """Nothing more goes to standard output, where nobody reads: not what is left in its buffer either."""
+def _discard_output() -> None:
+    """Redirect standard output to the null device, including the rest of its buffer, since nobody reads it."""
     try:
         target = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
@@ -324,6 +336,7 @@ def _leave_output() -> None:
 
 
 def _demo(arguments: list[str]) -> int:
+    """Run ``demo`` with its command-line arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
     )
@@ -338,32 +351,36 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
+    """Run ``serve`` with its command-line arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."
     )
     parser.add_argument(
-        "--port", type=_within(0, 65535), default=8765, help="where to listen (default 8765; 0: any free port)"
+        "--port", type=_integer_between(0, 65535), default=8765, help="where to listen (default 8765; 0: any free port)"
     )
-    parser.add_argument("--workers", type=_within(1, 600), default=2, help="processes that answer (default 2)")
-    parser.add_argument("--seconds", type=_within(1, 600), default=10, help="how long an answer may take (default 10)")
+    parser.add_argument("--workers", type=_integer_between(1, 600), default=2, help="processes that answer (default 2)")
+    parser.add_argument(
+        "--seconds", type=_integer_between(1, 600), default=10, help="how long an answer may take (default 10)"
+    )
     options = parser.parse_args(arguments)
     try:
         from sympy_tensordiff.app.web.server import serve
     except ImportError as error:
-        complain(f"the page needs {error.name}: pip install '.[page]'")
+        print_error(f"the page needs {error.name}: pip install '.[page]'")
         return 1
     try:
         asyncio.run(serve(options.port, options.workers, options.seconds))
     except OSError as error:
-        complain(f"port {options.port} cannot be used: {error.strerror or error}; choose another one with --port")
+        print_error(f"port {options.port} cannot be used: {error.strerror or error}; choose another one with --port")
         return 1
     return 0
 
 
-def _within(least: int, most: int) -> Callable[[str], int]:
-    """The reader of a number in a range."""
+def _integer_between(least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of integers from ``least`` to ``most``."""
 
     def number(text: str) -> int:
+        """Return ``text`` as an integer; raise `ArgumentTypeError` if it is out of range."""
         if not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text} is not from {least} to {most}")
         return int(text)

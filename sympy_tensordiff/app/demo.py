@@ -1,4 +1,4 @@
-"""The demonstration: the paper's function of section 6, its four derivatives compiled, and checked numbers.
+"""The demonstration: the function of section 6 of the paper, its four derivatives compiled, checked and timed.
 
 ``f[i, j] = exp(-Sum_k ((a[i, k] + b[j, k])**2 * c[i, i] + d[i + k]**3))``
 """
@@ -15,16 +15,16 @@ import numpy.typing as npt
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import Page
+from sympy_tensordiff.app.forms import TextOutput
 from sympy_tensordiff.testing.differences import Point
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Sizes: TypeAlias = tuple[int, int, int]
 
 PAPER_SIZES: Sizes = (300, 300, 64)
-# Both parts of the exponent stay within +-EXPONENT, so f lies in exp(-2.2) ... exp(2.2).
+# Both parts of the exponent are within +-EXPONENT, so f is between exp(-2.2) and exp(2.2).
 EXPONENT = 1.1
-# What a central difference can promise for f of order 1; a wrong derivative is off by far more.
+# The accuracy of a central difference for f of order 1; the error of a wrong derivative is far greater.
 TOLERANCE = 1e-7
 
 
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 
 def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
-    """The function with extents ``sizes = (I, J, K)``.
+    """Return the function with extents ``sizes = (I, J, K)``.
 
     >>> problem((3, 4, 5)).variables
     (a, b, c, d)
@@ -55,10 +55,10 @@ def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
 
 
 def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
-    """Random ``a, b, c, d, df``, scaled so that f lies within 0.1 ... 10 at any size.
+    """Return random ``a, b, c, d, df``, scaled so that f is between 0.1 and 10 for any sizes.
 
-    The entries of c and d keep away from 0, where their derivatives vanish and a relative error
-    of a difference quotient says nothing.
+    The entries of c and d are not close to 0, where their derivatives vanish and the relative error of a difference
+    quotient is meaningless.
     """
     rows, columns, terms = sizes
     rng = np.random.default_rng(seed)
@@ -74,6 +74,7 @@ def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
 
 
 def _away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return random numbers of absolute value 0.5 to 1 and random sign."""
     signs = rng.choice(np.array([-1.0, 1.0]), shape)
     return np.asarray(signs * rng.uniform(0.5, 1.0, shape))
 
@@ -90,22 +91,23 @@ def run(
     output: TextIO | None = None,
     errors: TextIO | None = None,
 ) -> bool:
-    """Run the demonstration and return whether every check held.
+    """Run the demonstration and return whether every check passed.
 
     Parameters
     ----------
     sizes : (int, int, int)
         The extents I, J and K of the function.
     cuda : bool
-        Whether a CUDA kernel is printed, and run where there is a device.
+        Whether to print a CUDA kernel, and run it if there is a device.
     seed : int
         Seed of the random inputs.
     repeats : int
-        How often each kernel is timed; the best is printed.
+        The number of timings of each kernel; the best is printed.
     output, errors : text streams, optional
-        Where the report and what is under way go; standard output and standard error otherwise.
+        The streams of the report and of progress messages (default: standard output and standard error).
     """
-    page, progress = Page(sys.stdout if output is None else output), Page(sys.stderr if errors is None else errors)
+    page = TextOutput(sys.stdout if output is None else output)
+    progress = TextOutput(sys.stderr if errors is None else errors)
     task, arrays = problem(sizes), inputs(sizes, seed)
     page.title("The function of section 6 of Urban and van der Smagt, I = {}, J = {}, K = {}".format(*sizes))
     page.formula("f", task.function)
@@ -115,37 +117,37 @@ def run(
     page.title(f"One of its four derivatives, which one reverse sweep gives ({seconds * 1e3:.0f} ms)")
     page.formula("dd", gradients[-1])
     page.title("On the CPU (LLVM)")
-    function, backward = compiled(page, progress, task, gradients, arrays, "llvm", repeats)
+    function, backward = compile_and_time(page, progress, task, gradients, arrays, "llvm", repeats)
     found = relative_errors(task, function, backward(*arrays), arrays, seed)
-    good = verdict(page, "largest relative error, beside central differences", task.variables, found)
+    all_passed = report_errors(page, "largest relative error, compared with central differences", task.variables, found)
     if cuda:
         page.title("The CUDA kernel of dd, as td.generate_code(..., 'cuda') prints it")
-        page.say(str(td.generate_code((*task.variables, task.cotangent), gradients[-1], "cuda")))
-        if reason := no_gpu():
-            page.say(f"On the GPU: not run, {reason}.")
+        page.write_line(str(td.generate_code((*task.variables, task.cotangent), gradients[-1], "cuda")))
+        if reason := reason_without_gpu():
+            page.write_line(f"On the GPU: not run, {reason}.")
         else:
-            _, there = compiled(page, progress, task, gradients, arrays, "cuda", repeats)
+            _, there = compile_and_time(page, progress, task, gradients, arrays, "cuda", repeats)
             pairs = zip(backward(*arrays), there(*arrays), strict=True)
             found = [float(np.abs(wanted - found).max() / np.abs(wanted).max()) for wanted, found in pairs]
-            good &= verdict(page, "largest difference between GPU and CPU", task.variables, found)
-    page.say("All checks passed." if good else "A CHECK FAILED: see the lines marked FAIL.")
-    return good
+            all_passed &= report_errors(page, "largest difference between GPU and CPU", task.variables, found)
+    page.write_line("All checks passed." if all_passed else "A CHECK FAILED: see the lines marked FAIL.")
+    return all_passed
 
 
-def compiled(
-    page: Page,
-    progress: Page,
+def compile_and_time(
+    page: TextOutput,
+    progress: TextOutput,
     task: Problem,
     gradients: tuple[Any, ...],
     arrays: tuple[Array, ...],
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """The function and all derivatives on a backend, each with a line of its times."""
+    """Compile the function and all derivatives for a backend, print their times, and return both."""
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():
-        progress.say(f"compiling {name} by {backend}")
+        progress.write_line(f"compiling {name} by {backend}")
         begin = time.perf_counter()
         built.append(td.lambdify(arguments, expression, backend))
         times = []
@@ -155,14 +157,14 @@ def compiled(
             begin = time.perf_counter()
         first, *steps = times
         note = "best, copies included" if backend == "cuda" else "best"
-        page.say(f"{name + ':':<18}compiled in {first:5.2f} s, one step {min(steps) * 1e3:8.2f} ms ({note})")
+        page.write_line(f"{name + ':':<18}compiled in {first:5.2f} s, one step {min(steps) * 1e3:8.2f} ms ({note})")
     return built
 
 
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Each derivative against a central difference along a random direction of its variable."""
+    """Return the error of each derivative, relative to a central difference along a random direction."""
     *values, cotangent = arrays
     found = []
     for position, derivative in enumerate(derivatives):
@@ -172,16 +174,16 @@ def relative_errors(
     return found
 
 
-def verdict(page: Page, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
-    """Whether all errors are small; a line of each."""
-    page.say(f"{what}; {TOLERANCE:.0e} is allowed:")
+def report_errors(page: TextOutput, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
+    """Print a line for each error and return whether all are within the tolerance."""
+    page.write_line(f"{what}; {TOLERANCE:.0e} is allowed:")
     for variable, error in zip(variables, found, strict=True):
-        page.say(f"  d{variable} {error:.1e}  {'ok' if error <= TOLERANCE else 'FAIL'}")  # NaN fails
+        page.write_line(f"  d{variable} {error:.1e}  {'ok' if error <= TOLERANCE else 'FAIL'}")  # NaN fails
     return all(error <= TOLERANCE for error in found)
 
 
-def no_gpu() -> str:
-    """Why nothing runs on a GPU here; empty where one is there."""
+def reason_without_gpu() -> str:
+    """Return why no kernel can run on a GPU, or "" if a GPU is available."""
     try:
         from numba import config, cuda
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The forms of an answer, which the command and the page share: notations, kernels, checks by differences."""
+"""Output forms shared by the command and the page: notations, kernels, programs, and checks by finite differences."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sympy_tensordiff.testing.differences import SizeError
 from sympy_tensordiff.testing.values import shape_of, size_symbols
 
 # Formulas wider than this are printed on one line instead of in two dimensions.
-WIDTH = 150
+MAX_WIDTH = 150
 
 
-class Page:
-    """A text stream that gets plain ASCII where it cannot take anything else."""
+class TextOutput:
+    """A text stream that receives plain ASCII if its encoding lacks the characters of formulas."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -38,61 +38,61 @@ class Page:
 
     @property
     def unicode(self) -> bool:
-        """Whether the stream can show the signs of two-dimensional formulas."""
+        """Whether the stream can encode the characters of two-dimensional formulas."""
         try:
             "∑ ⎛⎞ ─ ⋅ ≤ ∧".encode(self.encoding)
         except (UnicodeEncodeError, LookupError):
             return False
         return True
 
-    def say(self, text: str = "") -> None:
-        """One or more lines."""
+    def write_line(self, text: str = "") -> None:
+        """Write one or more lines."""
         if not self.unicode:
             text = text.encode("ascii", "backslashreplace").decode("ascii")
         self.stream.write(text + "\n")
         self.stream.flush()
 
     def title(self, text: str) -> None:
-        """An underlined line."""
-        self.say(f"{text}\n{'-' * len(text)}")
+        """Write an underlined line."""
+        self.write_line(f"{text}\n{'-' * len(text)}")
 
     def formula(self, name: str, tensor: Any) -> None:
-        """Shape, and ``name[indices] = body`` in two dimensions, or on one line where that is too wide."""
+        """Write the shape and ``name[indices] = body`` of a tensor, in two dimensions if it is not too wide."""
         left = sympy.Symbol(f"{name}[{', '.join(map(str, tensor.indices))}]")
         equation = sympy.Eq(left, tensor.body, evaluate=False)
         text = str(sympy.pretty(equation, use_unicode=self.unicode, wrap_line=False))
-        if max(map(len, text.splitlines())) > WIDTH:
+        if max(map(len, text.splitlines())) > MAX_WIDTH:
             text = f"{left} = {tensor.body}"
-        self.say(f"{name}, {' x '.join(map(str, tensor.shape))}:")
-        self.say("\n".join("  " + line.rstrip() for line in text.splitlines()) + "\n")
+        self.write_line(f"{name}, {' x '.join(map(str, tensor.shape))}:")
+        self.write_line("\n".join("  " + line.rstrip() for line in text.splitlines()) + "\n")
 
 
 Sizes: TypeAlias = dict[Any, int]
 
 BACKENDS = ("numpy", "numba", "c", "cuda")
 FORMS = ("text", "matrix", "pretty", "latex", "index", "python", *BACKENDS)
-ROUNDS = 3
-"""So many choices of the sizes are checked, where there are as many that fit the expression."""
-ATTEMPTS = 30
-"""So many are tried."""
-# What one array of a check may hold, and the largest size that is tried.
-_ENTRIES = 50_000
-_LARGEST = 6
+CHECKED_SIZES = 3
+"""The number of choices of the sizes that are checked, if enough of them fit the expression."""
+MAX_ATTEMPTS = 30
+"""The greatest number of choices that are tried."""
+# The greatest number of entries of an array in a check, and the greatest size.
+_MAX_ENTRIES = 50_000
+_MAX_SIZE = 6
 DOMAINS = "positive, nonnegative, or an interval such as 0 : 1, -1.5 :, or 0 : pi/2"
-"""What a domain of a tensor may be."""
-_END = re.compile(r"(?P<sign>-?)(?P<number>\d+(?:\.\d+)?)?\*?(?P<pi>pi)?(?:/(?P<over>[1-9]\d*))?")
-_PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
+"""The domains of a tensor, for messages."""
+_BOUND = re.compile(r"(?P<sign>-?)(?P<number>\d+(?:\.\d+)?)?\*?(?P<pi>pi)?(?:/(?P<over>[1-9]\d*))?")
+_FORM_NAMES = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
 def parsed_input(source: str, language: str | None = None) -> Any:
-    """An input in one of the languages of `parse`, which reads no entry outside of a shape."""
+    """Parse an input; raise if it reads outside a shape."""
     parsed = td.parse(source, language)
     check_expression(parsed.expression)
     return parsed
 
 
 def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
-    """An expression of the tensors of an input in one of the `FORMS`."""
+    """Return ``expression`` in one of the `FORMS`; the tensors are those of ``parsed``."""
     if form == "python":
         return python_program(parsed, arguments_of(parsed, expression))
     if form in BACKENDS:
@@ -101,20 +101,20 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
         return td.to_text(expression, "thesis" if form == "text" else form)
     if form == "index":
         expression = for_readers(expression)
-    refuse_unprintable(expression, _PRINTED[form])
+    refuse_unprintable(expression, _FORM_NAMES[form])
     if form == "pretty":
         return str(sympy.pretty(expression, use_unicode=unicode, wrap_line=False))
     return str(sympy.latex(expression) if form == "latex" else expression)
 
 
 def certificate(parsed: Any, domains: Iterable[tuple[str, str]] = (), *, concave: bool = False) -> Any:
-    """A certificate of convexity of the expression in the arguments of an input.
+    """Return a certificate of convexity of a parsed expression in its variables.
 
     Parameters
     ----------
     domains : iterable of (str, str)
-        Names of tensors, and what their entries are: ``"positive"``, ``"nonnegative"``, or the ends of an interval,
-        ``"0 : pi/2"``, where one may be left out.
+        Names of tensors and domains of their entries: ``"positive"``, ``"nonnegative"``, or an interval such as
+        ``"0 : pi/2"``, in which one bound may be omitted.
     """
     bounds: dict[Any, tuple[Any, Any]] = {}
     signs: dict[str, list[Any]] = {"positive": [], "nonnegative": []}
@@ -125,18 +125,18 @@ def certificate(parsed: Any, domains: Iterable[tuple[str, str]] = (), *, concave
         if low in signs and not colon:
             signs[low].append(parsed.tensors[name])
         elif colon:
-            bounds[parsed.tensors[name]] = (_end(name, low), _end(name, high))
+            bounds[parsed.tensors[name]] = (_parse_bound(name, low), _parse_bound(name, high))
         else:
             raise ArgumentError(f"the domain of {name} is {text}: write {DOMAINS}")
     wrt = tuple(dict.fromkeys(parsed.arguments))
     return td.certify_convex(parsed.expression, wrt, bounds=bounds, concave=concave, **signs)
 
 
-def _end(name: str, text: str) -> Any:
-    """A number in a domain, exactly; None for no number."""
+def _parse_bound(name: str, text: str) -> Any:
+    """Return a bound of a domain exactly, or None if ``text`` is blank; raise `ArgumentError` if it is invalid."""
     if not text.strip():
         return None
-    found = _END.fullmatch(text.replace(" ", ""))
+    found = _BOUND.fullmatch(text.replace(" ", ""))
     if found is None or not (found["number"] or found["pi"]):
         raise ArgumentError(f"an end of the domain of {name} is {text.strip()}: write {DOMAINS}")
     number = sympy.Rational(found["number"] or 1) / sympy.Integer(found["over"] or 1)
@@ -144,7 +144,7 @@ def _end(name: str, text: str) -> Any:
 
 
 def certificate_text(found: Any, form: str = "index") -> str:
-    """A certificate, checked, or why there is none: in LaTeX, or in index notation for other forms."""
+    """Return a checked certificate, or the reason why there is none, in LaTeX or as text."""
     if form == "latex":
         return " \\\\\n".join(found.latex_lines())
     if not found:
@@ -156,17 +156,16 @@ def certificate_text(found: Any, form: str = "index") -> str:
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
-    """The arguments of a kernel: the tensors as they are declared, then the sizes that none of them has."""
+    """Return the arguments of a kernel: the declared tensors, then the sizes that no tensor has."""
     tensors = tuple(parsed.tensors.values())
     known = size_symbols(*tensors)
     return (*tensors, *(size for size in size_symbols(expression) if size not in known))
 
 
-def checks(parsed: Any, derivative: Any) -> Iterator[str]:
-    """A line for each choice of the sizes, with the largest relative error of the derivative by all arguments.
+def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
+    """Yield a line for each choice of sizes, with the largest relative error of the derivative.
 
-    A derivative of higher order is compared with differences of the one before it, and that one
-    likewise.
+    A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
     Raises
     ------
@@ -175,7 +174,7 @@ def checks(parsed: Any, derivative: Any) -> Iterator[str]:
     ArgumentError
         If no inputs are found at which the expression is differentiable, or no sizes that fit it.
     OutOfShapeError
-        If it reads outside of a shape for all sizes that are tried.
+        If it reads outside a shape for all sizes that are tried.
     """
     values = [parsed.expression]
     for argument in parsed.arguments[:-1]:
@@ -184,7 +183,7 @@ def checks(parsed: Any, derivative: Any) -> Iterator[str]:
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression, derivative)
     found = 0
     refusal: TensorDiffError | None = None
-    for seed, sizes in enumerate(choices(symbols, len(shape_of(derivative)))):
+    for seed, sizes in enumerate(size_choices(symbols, len(shape_of(derivative)))):
         name = ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items()) or f"seed {seed}"
         try:
             errors = [td.check_derivative(*step[:2], sizes, seed, derivative=step[2]) for step in steps]
@@ -195,23 +194,23 @@ def checks(parsed: Any, derivative: Any) -> Iterator[str]:
             continue
         yield f"{name}: largest relative error {max(errors):.1e}"
         found += 1
-        if found == ROUNDS:
+        if found == CHECKED_SIZES:
             return
     if refusal is not None and not found:
         raise refusal
 
 
-def choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
-    """Sizes to try: 1 everywhere, then random ones, all different where that is possible, and larger by and by.
+def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
+    """Yield sizes to try: all 1, then random ones, different if possible and slowly growing.
 
-    Of tensors of so high an order that arrays of size 2 would be large, size 1 is the only choice.
+    If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
     """
     yield dict.fromkeys(symbols, 1)
-    limit = int(_ENTRIES ** (1 / max(order, 1)))
+    limit = int(_MAX_ENTRIES ** (1 / max(order, 1)))
     if symbols and limit < 2:
         return
-    for seed in range(1, ATTEMPTS if symbols else ROUNDS):
-        candidates = range(2, max(min(_LARGEST + max(seed - ROUNDS, 0), limit), 2) + 1)
+    for seed in range(1, MAX_ATTEMPTS if symbols else CHECKED_SIZES):
+        candidates = range(2, max(min(_MAX_SIZE + max(seed - CHECKED_SIZES, 0), limit), 2) + 1)
         generator = random.Random(seed)
         draw = generator.sample if len(symbols) <= len(candidates) else generator.choices
         yield dict(zip(symbols, draw(candidates, k=len(symbols)), strict=True))
@@ -220,18 +219,18 @@ def choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
 # ---------------------------------------------------------------------------- a program
 
 
-_OWN = frozenset({"td", "sympy", "expression", "derivative", "function"})
-"""Names of the program that no tensor may have."""
+_RESERVED = frozenset({"td", "sympy", "expression", "derivative", "function"})
+"""Names in the program that no tensor may have."""
 
 
 def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
-    """The program; it prints the derivative.
+    """Return a Python program that builds the expression, prints its derivative and compiles both.
 
     Parameters
     ----------
     parsed : ParsedExpression
     arguments : sequence of symbols
-        Those of the compiled function.
+        The arguments of the compiled function.
 
     Raises
     ------
@@ -239,10 +238,10 @@ def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
         If the expression cannot be printed, or one of its names cannot be a name in Python.
     """
     refuse_unprintable(parsed.expression, "Python")
-    names = _Names(parsed.tensors)
-    expression = names.written(parsed.expression)
+    names = _PythonWriter(parsed.tensors)
+    expression = names.to_python(parsed.expression)
     declared = parsed.tensors.items()
-    tensors = [f'{name} = td.TensorSymbol("{name}", {names.details(tensor)})' for name, tensor in declared]
+    tensors = [f'{name} = td.TensorSymbol("{name}", {names.arguments_after_name(tensor)})' for name, tensor in declared]
     indices = sorted(names.indices)
     called = ", ".join(map(str, arguments)) + "," * (len(arguments) == 1)
     lines = [
@@ -250,7 +249,7 @@ def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
         *tensors,
         "",
         f"expression = {expression}",
-        *_derivatives(parsed),
+        *_derivative_lines(parsed),
         "print(derivative)",
         "",
         "# Compiled at its first call:",
@@ -260,8 +259,8 @@ def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
     return "\n".join([*modules, *lines, ""])
 
 
-def _derivatives(parsed: Any) -> list[str]:
-    """The lines that differentiate."""
+def _derivative_lines(parsed: Any) -> list[str]:
+    """Return the lines of the program that differentiate."""
     is_scalar = not getattr(parsed.expression, "shape", ())
     match [argument.name for argument in parsed.arguments]:
         case [name] if is_scalar:
@@ -274,33 +273,34 @@ def _derivatives(parsed: Any) -> list[str]:
     return ["derivative = expression"]
 
 
-class _Names(ast.NodeTransformer):
-    """Printed expressions as Python with ``td.`` and ``sympy.`` before their names; the indices are collected."""
+class _PythonWriter(ast.NodeTransformer):
+    """Writer of printed expressions as Python, with the prefixes ``td.`` and ``sympy.``; collects the indices."""
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = tensors
         self.symbols: set[str] = set()
         self.indices: set[str] = set()
         for name in tensors:
-            if name in _OWN:
+            if name in _RESERVED:
                 raise UnsupportedError(f"the tensor {name} cannot have this name in a Python program: rename it")
 
-    def written(self, expr: Any) -> str:
-        """An expression as Python."""
+    def to_python(self, expr: Any) -> str:
+        """Return an expression as Python; raise `UnsupportedError` if it cannot be written."""
         self.symbols |= set(symbols_by_name(expr))
         try:
             return ast.unparse(self.visit(ast.parse(str(expr), mode="eval")))
         except (SyntaxError, RecursionError):
             raise UnsupportedError("this cannot be written in Python; see the index notation") from None
 
-    def details(self, tensor: Any) -> str:
-        """What `TensorSymbol` takes after the name."""
-        extents = [self.written(extent) for extent in tensor.shape]
+    def arguments_after_name(self, tensor: Any) -> str:
+        """Return the arguments of `TensorSymbol` after the name: shape, dtype and symmetry."""
+        extents = [self.to_python(extent) for extent in tensor.shape]
         text = extents[0] if len(extents) == 1 else f"({', '.join(extents)})"
         facts: str = ", symmetric=True" * tensor.symmetric + ", positive=True" * tensor.positive
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Add the module of a function or constant, and record indices."""
         if node.id not in self.symbols:
             return _from_module(node)
         if node.id not in self.tensors:
@@ -308,14 +308,14 @@ class _Names(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """A function may have the name of a symbol."""
+        """Add the module of a function, whose name may also be the name of a symbol."""
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function = _from_module(node.func) if isinstance(node.func, ast.Name) else self.visit(node.func)
         return ast.Call(function, arguments, keywords)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """Quotients of integers are exact in printed expressions, and rounded in Python."""
+        """Replace a quotient of integers, which Python would round, by ``sympy.Rational``."""
         number = node.left.operand if isinstance(node.left, ast.UnaryOp) else node.left
         is_quotient = isinstance(node.op, ast.Div) and isinstance(number, ast.Constant)
         self.generic_visit(node)
@@ -325,7 +325,7 @@ class _Names(ast.NodeTransformer):
 
 
 def _from_module(name: ast.Name) -> ast.expr:
-    """The name of a function or a constant with the module that has it."""
+    """Return the name of a function or constant with its module, ``td`` or ``sympy``."""
     if name.id in td.__all__:
         return ast.Attribute(ast.Name("td"), name.id)
     if hasattr(sympy, name.id):
@@ -334,5 +334,5 @@ def _from_module(name: ast.Name) -> ast.expr:
 
 
 def symbols_by_name(expr: Basic) -> dict[str, Any]:
-    """All symbols of an expression, bound ones too, by the names that are printed."""
+    """Return all symbols of an expression, including bound ones, by their printed names."""
     return {str(node): node for node in sympy.preorder_traversal(expr) if getattr(node, "is_symbol", False)}

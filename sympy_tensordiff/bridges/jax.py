@@ -1,4 +1,4 @@
-"""A tensor expression as a function of JAX, with all of its transformations."""
+"""A tensor expression as a JAX function, with all of its transformations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
+from sympy_tensordiff.bridges.operators import (
+    BridgedFunction,
+    apply_over_axis,
+    apply_pullback,
+    import_optional,
+    merge_arguments,
+)
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.calls import explained
 
@@ -18,7 +24,7 @@ from sympy_tensordiff.symbolic.calls import explained
 def jax_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
 ) -> Callable[..., Any]:
-    """A function of JAX's arrays that computes ``expr``, with the derived derivatives.
+    """Return a function of JAX arrays that computes ``expr``, with its symbolic derivatives.
 
     ``jax_function(expr, wrt)`` is short for ``jax_function(wrt, expr, wrt)``.
 
@@ -47,8 +53,8 @@ def jax_function(
     BackendError
         If JAX is not installed.
     ArgumentError
-        If ``wrt`` holds something that is not in ``args``, or ``backend`` is another one. In a call: if the shapes do
-        not fit, or something is differentiated with respect to an argument that is not in ``wrt``.
+        If ``wrt`` contains a symbol that is not in ``args``, or ``backend`` is not one of these. In a call: if the
+        shapes do not fit, or a derivative is taken with respect to an argument that is not in ``wrt``.
     ArgumentTypeError
         In a call: if an integer symbol is traced, or an array has another type.
 
@@ -75,19 +81,22 @@ def jax_function(
     jax = _load()
     if backend not in ("llvm", "numba", "numpy"):
         raise ArgumentError(f"jax_function works with the backends 'llvm', 'numba' and 'numpy', not with {backend!r}")
-    function = Function(args, expr, wrt, backend, options)
+    function = BridgedFunction(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
+        """Check and convert the arguments, and bind the primitive."""
         function.checker.check_count(values)
-        arrays, integers = _converted(jax, function, values)
+        arrays, integers = _convert_arguments(jax, function, values)
         results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
         return tuple(results) if function.is_tuple else results[0]
 
     return call
 
 
-def _converted(jax: Any, function: Function, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """The arrays of a call, those of real numbers of one type, and its integers."""
+def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """Return the arrays of a call, all real ones of one type, and its integers; raise `ArgumentTypeError` for a traced
+    integer or an unsupported type.
+    """
     integers, arrays = [], {}
     for position, value in enumerate(values):
         if position not in function.integers:
@@ -102,8 +111,8 @@ def _converted(jax: Any, function: Function, values: Sequence[Any]) -> tuple[lis
             ) from None
     reals = [position for position in arrays if position in function.reals]
     for position, array in arrays.items():
-        kinds = ("float32", "float64", *_INTEGERS) if position in function.reals else _INTEGERS
-        if str(array.dtype) not in kinds:
+        types = ("float32", "float64", *_INTEGERS) if position in function.reals else _INTEGERS
+        if str(array.dtype) not in types:
             raise ArgumentTypeError(
                 f"argument {function.labels[position]} has the type {array.dtype}, which kernels do not take: "
                 f"use .astype({'jnp.float32' if position in function.reals else 'int'})"
@@ -121,15 +130,15 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 
 @cache
 def _load() -> SimpleNamespace:
-    """What is used of JAX, and the primitive, which all functions share."""
-    jax = library("jax", "JAX", "jax")
+    """Import JAX and register the primitive that all functions share; return the parts of JAX that are used."""
+    jax = import_optional("jax", "JAX", "jax")
     core, ad, batching, mlir = (
-        library(f"jax.{name}", "JAX", "jax")
+        import_optional(f"jax.{name}", "JAX", "jax")
         for name in ("extend.core", "interpreters.ad", "interpreters.batching", "interpreters.mlir")
     )
     primitive = core.Primitive("sympy_tensordiff")
     primitive.multiple_results = True
-    own = SimpleNamespace(
+    used = SimpleNamespace(
         numpy=jax.numpy,
         zero=ad.Zero,
         is_linear=ad.is_undefined_primal,
@@ -140,58 +149,66 @@ def _load() -> SimpleNamespace:
         callback=mlir.emit_python_callback,
     )
     primitive.def_impl(lambda *values, f, integers: [jax.numpy.asarray(r) for r in _compute(f, integers, values)])
-    primitive.def_abstract_eval(lambda *values, f, integers: _abstract(own, f, integers, values))
-    ad.primitive_jvps[primitive] = lambda values, tangents, **what: _jvp(own, values, tangents, **what)
-    ad.primitive_transposes[primitive] = lambda cotangents, *values, **what: _transpose(own, cotangents, values, **what)
-    batching.primitive_batchers[primitive] = lambda values, axes, **what: _batch(own, values, axes, **what)
-    mlir.register_lowering(primitive, lambda context, *values, **what: _lower(own, context, values, **what), "cpu")
-    return own
+    primitive.def_abstract_eval(lambda *values, f, integers: _abstract_eval(used, f, integers, values))
+    ad.primitive_jvps[primitive] = lambda values, tangents, **params: _jvp(used, values, tangents, **params)
+    ad.primitive_transposes[primitive] = lambda cotangents, *values, **params: _transpose(
+        used, cotangents, values, **params
+    )
+    batching.primitive_batchers[primitive] = lambda values, axes, **params: _batch(used, values, axes, **params)
+    mlir.register_lowering(primitive, lambda context, *values, **params: _lower(used, context, values, **params), "cpu")
+    return used
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """The results, of the type that the arrays of real numbers have."""
-    return tuple(f(*with_integers(f.function, [np.asarray(v) for v in values], integers)))
+    """Run the kernel on host arrays; return the results in the type of the real arguments."""
+    return tuple(f(*merge_arguments(f.function, [np.asarray(v) for v in values], integers)))
 
 
-def _abstract(own: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    shapes = f.shapes(with_integers(f.function, [v.shape for v in values], integers))
+def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """JAX rule: return the abstract shapes and types of the results."""
+    shapes = f.shapes(merge_arguments(f.function, [v.shape for v in values], integers))
     types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
-    return [own.shaped(shape, types[0] if types else own.canonicalize(np.float64)) for shape in shapes]
+    return [jax.shaped(shape, types[0] if types else jax.canonicalize(np.float64)) for shape in shapes]
 
 
-def _lower(own: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequence[int]) -> Any:
-    """A call from the compiled program. The callback must not call JAX, which waits for it."""
+def _lower(jax: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequence[int]) -> Any:
+    """JAX rule: compile the primitive to a callback from the compiled program. The callback must not call JAX, which
+    waits for it.
+    """
 
     def call(*arrays: Any) -> tuple[Any, ...]:
+        """Compute the results in the types that the compiled program expects."""
         results = _compute(f, integers, arrays)
         return tuple(np.asarray(r, aval.dtype) for r, aval in zip(results, context.avals_out, strict=True))
 
-    results, _, _ = own.callback(
+    results, _, _ = jax.callback(
         context, call, None, list(values), context.avals_in, context.avals_out, has_side_effect=False
     )
     return results
 
 
-def _apply(own: Any, f: Any, *values: Any) -> Any:
-    """The results for all arguments in order."""
+def _apply(jax: Any, f: Any, *values: Any) -> Any:
+    """Bind the primitive to the operator ``f``, given all arguments in order."""
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
-    return own.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
+    return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 
 
-def _jvp(own: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    results = own.primitive.bind(*values, f=f, integers=integers)
-    along = with_integers(
-        f.function, [None if isinstance(t, own.zero) else t for t in tangents], [None] * len(integers)
+def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
+    """JAX rule: return results and tangents; tangents of arguments that are not in ``wrt`` raise `ArgumentError`."""
+    results = jax.primitive.bind(*values, f=f, integers=integers)
+    tangent_of = merge_arguments(
+        f.function, [None if isinstance(t, jax.zero) else t for t in tangents], [None] * len(integers)
     )
-    moving = tuple(p for p, tangent in enumerate(along) if tangent is not None)
-    _refuse_others(f, moving)
+    moving = tuple(p for p, tangent in enumerate(tangent_of) if tangent is not None)
+    _check_positions_in_wrt(f, moving)
     if not moving:
-        return results, [own.zero.from_primal_value(r) for r in results]
-    every = with_integers(f.function, values, integers)
-    return results, _apply(own, f.pushforward(moving), *every, *(along[p] for p in moving))
+        return results, [jax.zero.from_primal_value(r) for r in results]
+    arguments = merge_arguments(f.function, values, integers)
+    return results, _apply(jax, f.pushforward(moving), *arguments, *(tangent_of[p] for p in moving))
 
 
-def _refuse_others(f: Any, positions: Sequence[int]) -> None:
+def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
+    """Raise `ArgumentError` if an argument at one of ``positions`` is not in ``wrt``."""
     for position in positions:
         if position < len(f.function.args) and position not in f.function.variables:
             raise ArgumentError(
@@ -200,15 +217,22 @@ def _refuse_others(f: Any, positions: Sequence[int]) -> None:
             )
 
 
-def _transpose(own: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    every = with_integers(f.function, values, integers)
-    asked = [p for p, v in enumerate(every) if own.is_linear(v)]
-    given = [None if isinstance(c, own.zero) else c for c in cotangents]
-    results = pulled_back(partial(_apply, own), f, every, asked, given)
+def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
+    """JAX rule: return the cotangents of the arguments in which the results are linear, None for the others."""
+    arguments = merge_arguments(f.function, values, integers)
+    positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]
+    given = [None if isinstance(c, jax.zero) else c for c in cotangents]
+    results = apply_pullback(partial(_apply, jax), f, arguments, positions, given)
     return [result for p, result in enumerate(results) if p not in f.function.integers]
 
 
-def _batch(own: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    every, along = with_integers(f.function, values, integers), with_integers(f.function, axes, [None] * len(integers))
-    results = over_axis(partial(_apply, own), lambda v, axis: own.numpy.moveaxis(v, axis, 0), f, every, along)
+def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
+    """JAX rule: map the primitive over one axis of its arguments, the axis first in the results."""
+    arguments, axis_of = (
+        merge_arguments(f.function, values, integers),
+        merge_arguments(f.function, axes, [None] * len(integers)),
+    )
+    results = apply_over_axis(
+        partial(_apply, jax), lambda v, axis: jax.numpy.moveaxis(v, axis, 0), f, arguments, axis_of
+    )
     return results, [0] * len(f.outputs)

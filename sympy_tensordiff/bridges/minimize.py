@@ -1,4 +1,4 @@
-"""A loss, or a tensor of residuals, as functions of one flat vector: what SciPy's optimisers ask for."""
+"""A loss, or a tensor of residuals, as functions of one flat vector for SciPy's optimisers."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.structure.api import (
     BACKENDS,
-    flat,
-    independent_variables,
+    check_independent_variables,
     structured_hessian,
     structured_jacobian,
+    to_flat_vector,
 )
-from sympy_tensordiff.structure.nlp import FlatVariables, starting_at
+from sympy_tensordiff.structure.nlp import FlatVariables, variables_at_start
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.values import directions_of
+from sympy_tensordiff.structure.values import direction_symbols
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class MinimizeProblem:
-    """Functions of one flat vector of all variables; made by `minimize_problem`.
+    """The loss and its derivatives as functions of one flat vector of all variables; made by `minimize_problem`.
 
     All methods compile their kernels when they are first called. Vectors are float64.
     """
 
     def __init__(self, loss: Any, wrt: Any, data: Mapping[Any, Any], start: Any, options: Mapping[str, Any]) -> None:
-        self._loss, self._variables, self._options = loss, independent_variables(wrt), dict(options)
+        self._loss, self._variables, self._options = loss, check_independent_variables(wrt), dict(options)
         self._kernels: dict[Callable[..., Any], Any] = {}
         self._is_scalar = not tuple(getattr(loss, "shape", ()))
         self._args = (*self._variables, *data)
@@ -45,94 +45,101 @@ class MinimizeProblem:
         if both := [str(v) for v in self._variables if v in data]:
             raise ArgumentError(f"{', '.join(both)} is in wrt and in data: give what does not change in data")
         try:
-            self._value = self._compiled(loss)
+            self._value = self._compile(loss)
         except ArgumentError as error:
             raise ArgumentError(str(error).replace("in args", "in wrt or data").replace("to args", "to data")) from None
-        self._sizes = _sizes(loss, tuple(data), self._data)
+        self._known_sizes = _known_sizes(loss, tuple(data), self._data)
         self._flat: FlatVariables | None = None
         self._has_start = start is not None
         if start is not None:
-            self._flat, _ = starting_at(self._variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
+            self._flat, _ = variables_at_start(self._variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
 
     # ------------------------------------------------------------------------ the functions
 
     def fun(self, x: Any) -> Any:
-        """The loss, a float; or the residuals, a vector."""
-        value = self._value(*self._arrays(x))
+        """Return the loss as a float, or the residuals as a vector."""
+        value = self._value(*self._call_arguments(x))
         return float(value) if self._is_scalar else np.ravel(value)
 
     def jac(self, x: Any) -> Any:
-        """The gradient of the loss, a vector; of residuals the Jacobian, as a sparse matrix where it has a pattern."""
+        """Return the gradient of the loss as a vector; of residuals the Jacobian, sparse if its pattern is known."""
         if self._is_scalar:
-            return flat(self._kernel(gradient)(*self._arrays(x)))
-        arrays = self._arrays(x)
+            return to_flat_vector(self._kernel(gradient)(*self._call_arguments(x)))
+        arrays = self._call_arguments(x)
         if self._structured_jacobian is not None:
             return self._structured_jacobian(*arrays).tocsr()
         rows = math.prod(np.shape(self._value(*arrays)))
         return np.concatenate([np.reshape(block, (rows, -1)) for block in self._kernel(jacobian)(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
-        """The loss and its gradient out of one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
-        self._needs_scalar("fun_and_jac")
-        value, *parts = self._both(*self._arrays(x))
-        return float(value), flat(parts)
+        """Return the loss and its gradient from one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
+        self._check_scalar("fun_and_jac")
+        value, *parts = self._value_and_gradient(*self._call_arguments(x))
+        return float(value), to_flat_vector(parts)
 
     def hess(self, x: Any) -> NDArray[Any]:
-        """The Hessian of the loss, a matrix with all entries."""
-        self._needs_scalar("hess")
-        blocks = self._kernel(hessian)(*self._arrays(x))
-        rows = zip(blocks, map(math.prod, self._at(x).shapes), strict=True)
+        """Return the Hessian of the loss as a full matrix."""
+        self._check_scalar("hess")
+        blocks = self._kernel(hessian)(*self._call_arguments(x))
+        rows = zip(blocks, map(math.prod, self._flat_variables(x).shapes), strict=True)
         return np.block([[np.reshape(block, (n, -1)) for block in row] for row, n in rows])
 
     def hessp(self, x: Any, p: Any) -> NDArray[Any]:
-        """The Hessian of the loss times a vector, without the Hessian."""
-        self._needs_scalar("hessp")
-        return flat(self._product(*self._arrays(x), *self._at(x).parts(p)))
+        """Return the Hessian of the loss times the vector ``p``, without forming the Hessian."""
+        self._check_scalar("hessp")
+        return to_flat_vector(self._hessian_product(*self._call_arguments(x), *self._flat_variables(x).parts(p)))
 
     def hess_operator(self, x: Any) -> Any:
-        """The Hessian as a `StructuredOperator`, for ``method="trust-constr"`` and for Newton steps by ``.solve``."""
-        self._needs_scalar("hess_operator")
-        return self._structured_hessian(*self._arrays(x))
+        """Return the Hessian as a `StructuredOperator`, for ``method="trust-constr"`` and for Newton steps by
+        ``.solve``.
+        """
+        self._check_scalar("hess_operator")
+        return self._structured_hessian(*self._call_arguments(x))
 
     def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
-        """The flat vector of values, ``{"W": array, ...}`` by name or by symbol."""
+        """Return the flat vector of ``values``, ``{"W": array, ...}`` by name or by symbol."""
         if not self._has_start:
-            known = {str(getattr(key, "name", key)): np.shape(value) for key, value in values.items()}
-            shapes = [known.get(str(v.name), ()) for v in self._variables]
+            shape_of = {str(getattr(key, "name", key)): np.shape(value) for key, value in values.items()}
+            shapes = [shape_of.get(str(v.name), ()) for v in self._variables]
             self._flat = FlatVariables(self._variables, shapes)
         assert self._flat is not None
         return self._flat.ravel(values)
 
     def unravel(self, x: Any) -> dict[str, Any]:
-        """The variables by name, each in its shape."""
-        return self._at(x).unravel(x)
+        """Return the variables in the flat vector ``x`` by name, each in its shape."""
+        return self._flat_variables(x).unravel(x)
 
     # ------------------------------------------------------------------------ kernels
 
-    def _compiled(self, outputs: Any, *more: Any) -> Any:
+    def _compile(self, outputs: Any, *more: Any) -> Any:
+        """Compile ``outputs`` as a function of the arguments of the problem and of ``more``."""
         return lambdify((*self._args, *more), outputs, **self._options)
 
     def _kernel(self, derivative: Callable[..., Any]) -> Any:
-        """The derivative of the loss by the variables, compiled once."""
+        """Return the compiled ``derivative`` (such as `gradient`) of the loss with respect to the variables, cached."""
         if derivative not in self._kernels:
-            self._kernels[derivative] = self._compiled(derivative(self._loss, self._variables))
+            self._kernels[derivative] = self._compile(derivative(self._loss, self._variables))
         return self._kernels[derivative]
 
     @cached_property
-    def _both(self) -> Any:
-        return self._compiled((self._loss, *gradient(self._loss, self._variables)))
+    def _value_and_gradient(self) -> Any:
+        """The compiled loss with its gradient."""
+        return self._compile((self._loss, *gradient(self._loss, self._variables)))
 
     @cached_property
-    def _product(self) -> Any:
-        directions = directions_of(self._variables, self._args)
-        return self._compiled(hvp(self._loss, self._variables, directions), *directions)
+    def _hessian_product(self) -> Any:
+        """The compiled Hessian-vector product."""
+        directions = direction_symbols(self._variables, self._args)
+        return self._compile(hvp(self._loss, self._variables, directions), *directions)
 
     @cached_property
     def _structured_hessian(self) -> Any:
+        """The Hessian as a structured derivative."""
         return structured_hessian(self._args, self._loss, self._variables, **self._structured_options)
 
     @cached_property
     def _structured_jacobian(self) -> Any:
+        """The Jacobian as a structured derivative, or None if the residuals do not support it."""
         try:
             return structured_jacobian(self._args, self._loss, self._variables, **self._structured_options)
         except UnsupportedError:
@@ -140,39 +147,44 @@ class MinimizeProblem:
 
     @property
     def _structured_options(self) -> dict[str, Any]:
-        """The options for sparse kernels, which run on the host."""
+        """The options for sparse kernels, which run on the CPU."""
         if self._options.get("backend", "llvm") in BACKENDS:
             return self._options
         return {name: value for name, value in self._options.items() if name != "backend"}
 
     # ------------------------------------------------------------------------ the vector
 
-    def _arrays(self, x: Any) -> list[Any]:
-        return [*self._at(x).parts(x), *self._data]
+    def _call_arguments(self, x: Any) -> list[Any]:
+        """Return the arguments of the kernels: the variables in ``x``, then the data."""
+        return [*self._flat_variables(x).parts(x), *self._data]
 
-    def _at(self, x: Any) -> FlatVariables:
+    def _flat_variables(self, x: Any) -> FlatVariables:
+        """Return the variables in the shapes that fit the flat vector ``x``."""
         if self._flat is None or not (self._has_start or np.size(x) == self._flat.size):
-            self._flat = FlatVariables(self._variables, self._shapes(np.size(x)))
+            self._flat = FlatVariables(self._variables, self._shapes_for_length(np.size(x)))
         return self._flat
 
-    def _shapes(self, length: int) -> list[tuple[int, ...]]:
-        """The shapes of the variables, whose vector has a length; one size may be unknown."""
+    def _shapes_for_length(self, length: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the variables whose vector has this length; at most one size may be unknown. Raise
+        `ArgumentError` if the length does not determine it.
+        """
         extents = [[sympy.sympify(extent) for extent in getattr(v, "shape", ())] for v in self._variables]
-        unknown = {s for shape in extents for e in shape for s in e.free_symbols if str(s) not in self._sizes}
+        unknown = {s for shape in extents for e in shape for s in e.free_symbols if str(s) not in self._known_sizes}
         if len(unknown) > 1:
             names = ", ".join(sorted(map(str, unknown)))
-            raise ArgumentError(f"a vector of length {length} does not tell the sizes {names}: give start")
+            raise ArgumentError(f"a vector of length {length} does not determine the sizes {names}: give start")
 
         sizes: Any = np.arange(1, length + 1) if unknown else np.zeros(1, dtype=np.int64)
-        known = {s: self._sizes.get(str(s), sizes) for shape in extents for e in shape for s in e.free_symbols}
-        shapes = [[np.broadcast_to(evaluate(e, known), sizes.shape) for e in shape] for shape in extents]
+        values = {s: self._known_sizes.get(str(s), sizes) for shape in extents for e in shape for s in e.free_symbols}
+        shapes = [[np.broadcast_to(evaluate(e, values), sizes.shape) for e in shape] for shape in extents]
         counts = sum(np.prod([*shape, np.ones_like(sizes)], axis=0) for shape in shapes)
-        fitting = np.flatnonzero(counts == length)
-        if len(fitting) != 1:
-            raise ArgumentError(f"a vector of length {length} fits the variables in {len(fitting)} ways: give start")
-        return [tuple(int(extent[fitting[0]]) for extent in shape) for shape in shapes]
+        matches = np.flatnonzero(counts == length)
+        if len(matches) != 1:
+            raise ArgumentError(f"a vector of length {length} fits the variables in {len(matches)} ways: give start")
+        return [tuple(int(extent[matches[0]]) for extent in shape) for shape in shapes]
 
-    def _needs_scalar(self, name: str) -> None:
+    def _check_scalar(self, name: str) -> None:
+        """Raise `ArgumentError` in the method ``name`` if the loss is not a scalar."""
         if not self._is_scalar:
             shape = tuple(self._loss.shape)
             raise ArgumentError(f"{name} is for a scalar loss, and this one has the shape {shape}: use fun and jac")
@@ -182,7 +194,7 @@ class MinimizeProblem:
 def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:
-    """The functions of a flat vector that SciPy's optimisers ask for.
+    """Return a loss and its derivatives as functions of one flat vector, for SciPy's optimisers.
 
     Parameters
     ----------
@@ -194,8 +206,8 @@ def minimize_problem(
     data : mapping, optional
         The values of all other symbols in the loss: tensors, scalars, and sizes.
     start : array_like or sequence of them, optional
-        An array for each variable, of which the shape matters: it is needed where two or more sizes of the variables
-        follow neither from ``data`` nor from the length of the vector.
+        An array for each variable, used for its shape only; needed if two or more sizes of the variables follow neither
+        from ``data`` nor from the length of the vector.
     **options
         Those of `lambdify`, ``backend`` among them.
 
@@ -230,8 +242,10 @@ def minimize_problem(
     return MinimizeProblem(as_operand(loss, "the loss"), wrt, dict(data or {}), start, options)
 
 
-def _sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """The sizes that the shapes of arrays determine, and integers."""
+def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
+    """Return the sizes that integer arguments and the shapes of arrays determine; {} if a shape depends on two unknown
+    sizes.
+    """
     try:
         checker = size_checker(args, [loss])
     except ArgumentError:  # a shape with two unknown sizes, which a variable may determine

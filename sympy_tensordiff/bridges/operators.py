@@ -1,7 +1,7 @@
-"""Expressions as functions of arrays whose pushforward and pullback are such functions again, to any order.
+"""Expressions as functions of arrays whose pushforward and pullback are functions of the same kind, to any order.
 
-JAX and PyTorch differentiate by two rules for each function. Here a rule makes another function of the same kind, when
-it is first asked for, so that both libraries differentiate it by the same rules again.
+JAX and PyTorch differentiate by two rules for each function. Here a rule creates another function of the same kind at
+its first use, so that both libraries can differentiate it again by the same rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.sizes import EmptyAxes
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
-from sympy_tensordiff.structure.values import directions_of
+from sympy_tensordiff.structure.values import direction_symbols
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -30,23 +30,23 @@ Step: TypeAlias = tuple[Any, ...]
 Path: TypeAlias = tuple[Step, ...]
 
 
-def library(name: str, title: str, extra: str) -> Any:
-    """A module of an optional library."""
+def import_optional(name: str, title: str, extra: str) -> Any:
+    """Import an optional library; raise `BackendError` with installation advice if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise BackendError(f"{title} is not installed ({error}): pip install '.[{extra}]'") from error
 
 
-def with_integers(function: Function, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
-    """What belongs to all arguments in order, from what belongs to arrays and to integers."""
+def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
+    """Merge the items of ``arrays`` and of ``integers`` into one list in the order of the arguments."""
     rest, numbers = iter(arrays), iter(integers)
     count = len(arrays) + len(integers)
     return [next(numbers) if position in function.integers else next(rest) for position in range(count)]
 
 
-class Function:
-    """What a user hands over: arguments, expressions, and which arguments are differentiated.
+class BridgedFunction:
+    """A function handed to another library: arguments, expressions, and the arguments to differentiate by.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Function:
     is_tuple : bool
         Whether the result is a tuple.
     key : str
-        A name for other processes, where one is given.
+        A name that is valid in other processes; empty without one.
     """
 
     def __init__(self, args: Any, expr: Any, wrt: Any, backend: str, options: Mapping[str, Any]) -> None:
@@ -79,10 +79,13 @@ class Function:
         arguments = self.operator.kernel.program.arguments
         self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
         self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
-        self.variables = self._variables(wrt)
+        self.variables = self._positions_of_wrt(wrt)
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
-    def _variables(self, wrt: Any) -> frozenset[int]:
+    def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
+        """Return the positions of the arguments in ``wrt``, by default of all real ones; raise `ArgumentError` for any
+        other symbol.
+        """
         if wrt is None:
             return self.reals
         variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
@@ -96,7 +99,7 @@ class Function:
         return frozenset(self.args.index(variable) for variable in variables)
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """The shapes of the results for the shapes of arrays, and the values of integers."""
+        """Return the shapes of the results, given the shapes of arrays and the values of integers."""
         program = self.operator.kernel.program
         for argument, shape in zip(program.arguments, given, strict=True):
             if argument.kind != "integer" and len(shape) != len(argument.shape):
@@ -113,8 +116,8 @@ class Function:
         return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
 
 
-class _Derivable:
-    """What makes other operators out of one, each once.
+class _DerivableOperator:
+    """Base class: derives other operators (pushforward, pullback, batch) from one, each once.
 
     Attributes
     ----------
@@ -123,49 +126,55 @@ class _Derivable:
     """
 
     path: Path
-    _made: dict[Step, Any]
+    _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """The derivatives of all outputs along tangents of the arguments at ``positions``; these come last."""
-        return self.after(("pushforward", positions))
+        """Return the operator for the derivatives of all outputs along tangents of the arguments at ``positions``; the
+        tangents are its last arguments.
+        """
+        return self.derive(("pushforward", positions))
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """The cotangents of the arguments at ``positions``, from those of the outputs ``given``; these come last."""
-        return self.after(("pullback", positions, given))
+        """Return the operator for the cotangents of the arguments at ``positions``, from those of the outputs
+        ``given``; these are its last arguments.
+        """
+        return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """The operator for each entry of a leading axis of the arguments that are flagged."""
-        return self.after(("batched", flags))
+        """Return the operator that maps over a leading axis of the arguments with a true flag."""
+        return self.derive(("batched", flags))
 
-    def after(self, step: Step) -> Any:
-        """The operator that a step makes."""
-        if step not in self._made:
-            self._made[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
+    def derive(self, step: Step) -> Any:
+        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at its
+        first use.
+        """
+        if step not in self._derived:
+            self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
             result.path = (*self.path, step)
-        return self._made[step]
+        return self._derived[step]
 
 
-class Operator(_Derivable):
-    """Expressions as a function of arrays.
+class Operator(_DerivableOperator):
+    """Expressions as a function of arrays, with derived operators for its derivatives.
 
     Parameters
     ----------
     function : Function
-        Where they come from; its arguments are the first ones.
+        The function that they are derived from; its arguments are the first arguments.
     args : tuple
         The symbols of the arguments.
     kinds : tuple of int
-        What has the shape of each argument: argument ``k`` of the function, or its result ``~k``.
+        For each argument, what it has the shape of: argument ``k`` of the function, or its result ``~k``.
     outputs : tuple of Expr
     output_kinds : tuple of int
         As ``kinds``, for the outputs.
     linear : tuple of int
-        The positions of arguments that the outputs are linear in, in all of them together.
+        The positions of arguments in which, jointly, the outputs are linear.
     """
 
     def __init__(
         self,
-        function: Function,
+        function: BridgedFunction,
         args: tuple[Any, ...],
         kinds: tuple[int, ...],
         outputs: tuple[Any, ...],
@@ -176,68 +185,73 @@ class Operator(_Derivable):
         self.outputs, self.output_kinds, self.linear = outputs, output_kinds, linear
         self.path: Path = ()
         self._lock = threading.Lock()
-        self._made: dict[Step, Any] = {}
+        self._derived: dict[Step, Any] = {}
 
     @cached_property
     def kernel(self) -> Any:
-        """The compiled function; operators that are only differentiated further have none."""
+        """The compiled function, created at the first call."""
         return lambdify(self.args, self.outputs, self.function.backend, **self.function.options)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        with self._lock:  # the libraries call from threads of their own
+        with self._lock:  # the libraries call from their own threads
             return tuple(self.kernel(*values))
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """The shapes of the outputs for the shapes of arrays, and the values of integers."""
+        """Return the shapes of the outputs, given the shapes of arrays and the values of integers."""
         count = len(self.function.args)
         results = self.function.shapes(given[:count])
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
 
-    def left_out(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """The arguments whose values the pullback to ``positions`` does not take: it is linear in them."""
+    def unused_by_pullback(self, positions: Sequence[int]) -> tuple[int, ...]:
+        """Return the arguments whose values the pullback to ``positions`` does not need, since the outputs are linear
+        in them.
+        """
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        moved = tuple(self.args[p] for p in positions)
-        tangents = directions_of(moved, self.args, "tangent")
-        outputs = tuple(jvp(output, moved, tangents) for output in self.outputs)
+        """Create the operator of `pushforward`."""
+        variables = tuple(self.args[p] for p in positions)
+        tangents = direction_symbols(variables, self.args, "tangent")
+        outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
         kinds = (*self.kinds, *(self.kinds[p] for p in positions))
         last = tuple(range(len(self.args), len(kinds)))
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        cotangents = directions_of([self.outputs[k] for k in given], self.args, "cotangent")
+        """Create the operator of `pullback`."""
+        cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
         outputs = tuple(sum(column[1:], column[0]) for column in zip(*parts, strict=True))
-        rest = [p for p in range(len(self.args)) if p not in self.left_out(positions)]
+        rest = [p for p in range(len(self.args)) if p not in self.unused_by_pullback(positions)]
         kinds = (*(self.kinds[p] for p in rest), *(self.output_kinds[k] for k in given))
         last = tuple(range(len(rest), len(kinds)))
         args = (*(self.args[p] for p in rest), *cotangents)
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
+        """Create the operator of `batched`."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
-class Batched(_Derivable):
-    """An operator for each entry of a leading axis.
+class Batched(_DerivableOperator):
+    """An operator mapped over a leading axis of some arguments.
 
     Parameters
     ----------
     inner : Operator or Batched
     flags : tuple of bool
-        Which arguments have the axis.
+        True for the arguments that have the axis.
     summed : tuple of bool
-        Which outputs are summed over the axis; the others have it.
+        True for the outputs that are summed over the axis; the others have it.
     """
 
     def __init__(self, inner: Any, flags: tuple[bool, ...], summed: tuple[bool, ...]) -> None:
         self.inner, self.flags, self.summed = inner, flags, summed
         self.function, self.linear, self.arity = inner.function, inner.linear, inner.arity
-        self.outputs, self.left_out = inner.outputs, inner.left_out
+        self.outputs, self.unused_by_pullback = inner.outputs, inner.unused_by_pullback
         self.path: Path = ()
-        self._made: dict[Step, Any] = {}
+        self._derived: dict[Step, Any] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         given = [v.shape if isinstance(v, np.ndarray) else v for v in values]
@@ -253,49 +267,61 @@ class Batched(_Derivable):
         return tuple(results)
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """As those of an operator."""
+        """Return the shapes of the outputs, as `Operator.shapes` does."""
         length = self._length(given)
         inner = self.inner.shapes([shape[1:] if flag else shape for shape, flag in zip(given, self.flags, strict=True)])
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
 
     def _length(self, given: Sequence[Any]) -> int:
+        """Return the length of the leading axis."""
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
+        """Create the operator of `pushforward`."""
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        rest = [flag for p, flag in enumerate(self.flags) if p not in self.left_out(positions)]
+        """Create the operator of `pullback`; the cotangents of arguments without the axis are summed over it."""
+        rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
+        """Create the operator of `batched`."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
 # ---------------------------------------------------------------------------- the rules of both libraries
 
 
-def pulled_back(
+def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """The cotangents of the arguments at ``positions``, None for all others and where those of the outputs are None."""
+    """Return the cotangents of the arguments at ``positions``, None for all other arguments and if all ``cotangents``
+    are None.
+    """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
     if positions and given:
-        left_out = operator.left_out(positions)
-        rest = [v for p, v in enumerate(values) if p not in left_out]
-        pulled = apply(operator.pullback(tuple(positions), given), *rest, *(cotangents[k] for k in given))
-        for position, cotangent in zip(positions, pulled, strict=True):
+        unused_by_pullback = operator.unused_by_pullback(positions)
+        rest = [v for p, v in enumerate(values) if p not in unused_by_pullback]
+        cotangents_of_arguments = apply(
+            operator.pullback(tuple(positions), given), *rest, *(cotangents[k] for k in given)
+        )
+        for position, cotangent in zip(positions, cotangents_of_arguments, strict=True):
             results[position] = cotangent
     return results
 
 
-def over_axis(
+def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """The results for each entry of an axis, which comes first in them; None for arguments without it."""
-    moved = [value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)]
-    return apply(operator.batched(tuple(axis is not None for axis in axes)), *moved)
+    """Return the results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the
+    results.
+    """
+    with_leading_axis = [
+        value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)
+    ]
+    return apply(operator.batched(tuple(axis is not None for axis in axes)), *with_leading_axis)

@@ -1,4 +1,4 @@
-"""A tensor expression as an operator of PyTorch, differentiable to any order."""
+"""A tensor expression as a PyTorch operator, differentiable to any order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sympy_tensordiff.bridges.operators import Function, library, over_axis, pulled_back, with_integers
+from sympy_tensordiff.bridges.operators import (
+    BridgedFunction,
+    apply_over_axis,
+    apply_pullback,
+    import_optional,
+    merge_arguments,
+)
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.calls import explained
 
@@ -22,10 +28,9 @@ from sympy_tensordiff.symbolic.calls import explained
 def torch_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
 ) -> Callable[..., Any]:
-    """A function of PyTorch's tensors that computes ``expr``, with the derived derivatives.
+    """Return a function of PyTorch tensors that computes ``expr``, with its symbolic derivatives.
 
-    ``torch_function(expr, wrt)`` is short for ``torch_function(wrt, expr, wrt)``: the expression comes first, and its
-    function takes what it is differentiated by.
+    ``torch_function(expr, wrt)`` is short for ``torch_function(wrt, expr, wrt)``: the arguments are the variables.
 
     Parameters
     ----------
@@ -53,16 +58,16 @@ def torch_function(
     BackendError
         If PyTorch is not installed.
     ArgumentError
-        If ``wrt`` holds something that is not in ``args``. In a call: if a tensor that requires a gradient is not in
-        ``wrt``, or is in a memory that the backend does not reach.
+        If ``wrt`` contains a symbol that is not in ``args``. In a call: if a tensor that requires a gradient is not in
+        ``wrt``, or is in a memory that the backend cannot access.
     ArgumentTypeError
         In a call: if a tensor has another type.
 
     Notes
     -----
-    The function is an operator of ``torch.library.custom_op``, named after its content; its backward pass is such an
-    operator, made when it is first needed. ``torch.func.vmap`` calls the kernel for each entry of the axis: a formula
-    with that axis is faster. What `vjp` says about kinks is valid here.
+    The function is an operator of ``torch.library.custom_op``, named after its content; its backward pass is another
+    operator of this kind, created at its first use. ``torch.func.vmap`` calls the kernel for each entry of the axis: a
+    formula with that axis is faster. What `vjp` says about kinks is valid here.
 
     Examples
     --------
@@ -73,15 +78,20 @@ def torch_function(
     >>> layer = td.torch_function((x, w), f)  # doctest: +SKIP
     >>> layer(signal, weights).square().sum().backward()  # doctest: +SKIP
     """
-    torch = library("torch", "PyTorch", "torch")
-    function = Function(args, expr, wrt, backend, options)
-    _register(function)
-    apply, op, key = _load().Call.apply, torch.ops.sympy_tensordiff.call.default, _key(function.operator)
+    torch = import_optional("torch", "PyTorch", "torch")
+    function = BridgedFunction(args, expr, wrt, backend, options)
+    _register_function(function)
+    apply, op, key = (
+        _load().OperatorCall.apply,
+        torch.ops.sympy_tensordiff.call.default,
+        _operator_key(function.operator),
+    )
 
     def call(*values: Any) -> Any:
+        """Check and convert the arguments, and call the operator, through autograd unless PyTorch is compiling."""
         function.checker.check_count(values)
-        tensors = _converted(torch, function, values)
-        if torch.compiler.is_compiling():  # it traces operators, but not the tangents of an autograd.Function
+        tensors = _convert_arguments(torch, function, values)
+        if torch.compiler.is_compiling():  # the compiler traces operators, but not the tangents of an autograd.Function
             if torch.autograd.forward_ad._current_level >= 0:
                 raise ArgumentError("tangents do not pass through a compiled torch_function: compile without jvp")
             results = op(*_arrays_and_integers(torch, tensors), key)
@@ -94,19 +104,23 @@ def torch_function(
 
 
 def key_of(function: Callable[..., Any]) -> str:
-    """The key of a function in the operator ``torch.ops.sympy_tensordiff.call``, for ``torch.library.opcheck``."""
+    """Return the key of ``function`` in the operator ``torch.ops.sympy_tensordiff.call``, for
+    ``torch.library.opcheck``.
+    """
     return str(function.key)  # type: ignore[attr-defined]
 
 
-def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[Any]:
-    """Tensors of one type of real numbers, tensors of integers, and integers."""
+def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
+    """Return the arguments as tensors, all real ones of one type, and ints; raise for a wrong type, or for a gradient
+    of an argument that is not in ``wrt``.
+    """
     tensors: list[Any] = []
     types = []
     for position, (label, value) in enumerate(zip(function.labels, values, strict=True)):
         if position in function.integers:
             # To PyTorch's compiler, an integer that differs between calls is an int without methods.
             is_plain = isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
-            tensors.append(value if is_plain else _integer(label, value))
+            tensors.append(value if is_plain else _to_integer(label, value))
             continue
         is_number = isinstance(value, int | float)
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
@@ -121,7 +135,8 @@ def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[An
     return [t.to(dtype) if position in function.reals else t for position, t in enumerate(tensors)]
 
 
-def _integer(label: str, value: Any) -> int:
+def _to_integer(label: str, value: Any) -> int:
+    """Return ``value`` as an int; raise `ArgumentTypeError` if it is not an integer."""
     try:
         return int(value.__index__())
     except (AttributeError, TypeError):
@@ -130,20 +145,24 @@ def _integer(label: str, value: Any) -> int:
 
 @cache
 def _load() -> SimpleNamespace:
-    """What is made with PyTorch once: the function that eager calls go through."""
-    torch = library("torch", "PyTorch", "torch")
+    """Return the PyTorch operator and the autograd function that eager calls use, created once."""
+    torch = import_optional("torch", "PyTorch", "torch")
 
     op = _custom_op(torch)
 
-    class Call(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """An operator with all that `torch.func` asks for, its tangents included."""
+    class OperatorCall(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """The autograd function of eager calls: unlike a custom operator, it supports all of `torch.func`, with
+        tangents.
+        """
 
         @staticmethod
         def forward(operator: Any, *values: Any) -> Any:
-            return tuple(op(*_arrays_and_integers(torch, values), _key(operator)))
+            """Run the operator."""
+            return tuple(op(*_arrays_and_integers(torch, values), _operator_key(operator)))
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            """Save the arguments for the derivatives."""
             ctx.operator, (tensors, ctx.integers) = inputs[0], _arrays_and_integers(torch, inputs[1:])
             ctx.save_for_backward(*tensors)
             ctx.save_for_forward(*tensors)
@@ -151,47 +170,55 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
+            """Return the cotangents of the arguments that need one, None for the others."""
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
-            return None, *pulled_back(Call.apply, ctx.operator, _saved(ctx), positions, cotangents)
+            return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+            """Return the tangents of the results."""
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
-            moved = ctx.operator.pushforward(positions)
-            return Call.apply(moved, *_saved(ctx), *(tangents[p] for p in positions))
+            derivative = ctx.operator.pushforward(positions)
+            return OperatorCall.apply(derivative, *_saved_arguments(ctx), *(tangents[p] for p in positions))
 
         @staticmethod
         def vmap(info: Any, axes: Any, operator: Any, *values: Any) -> Any:
-            return _over_axis(Call.apply, operator, axes[1:], values)
+            """Map the operator over an axis."""
+            return _vmap_operator(OperatorCall.apply, operator, axes[1:], values)
 
-    return SimpleNamespace(Call=Call, op=op)
-
-
-def _saved(ctx: Any) -> list[Any]:
-    """The arguments of a call."""
-    return with_integers(ctx.operator.function, ctx.saved_tensors, ctx.integers)
+    return SimpleNamespace(OperatorCall=OperatorCall, op=op)
 
 
-def _over_axis(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """The results for each entry of an axis, which comes first in them."""
+def _saved_arguments(ctx: Any) -> list[Any]:
+    """Return the arguments that a call saved in its context, in order."""
+    return merge_arguments(ctx.operator.function, ctx.saved_tensors, ctx.integers)
+
+
+def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
+    """Return the results mapped over one axis, and the position 0 of that axis in each; raise `ArgumentError`
+    for CUDA.
+    """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
-    results = over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
+    results = apply_over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
     return tuple(results), (0,) * len(operator.outputs)
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Split arguments into tensors and integers."""
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 
 
-def _key(operator: Any) -> str:
-    """A name of an operator that another process understands, which takes over compiled code."""
+def _operator_key(operator: Any) -> str:
+    """Return a name of an operator that is valid in another process, which may load compiled code."""
     return json.dumps([operator.function.key, operator.path])
 
 
-def _register(function: Function) -> None:
-    """Give a function a key by its content, or one of its own where that has callables or is taken by another one."""
+def _register_function(function: BridgedFunction) -> None:
+    """Register a function under a key made from its content, or under a random key if it contains callables or the key
+    belongs to another function.
+    """
     parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
     content = sympy.srepr(parts), function.backend, function.is_tuple
     text = repr((*content, sorted(function.options.items())))
@@ -208,12 +235,12 @@ def _register(function: Function) -> None:
         _functions[key] = function
 
 
-_functions: dict[str, Function] = {}
+_functions: dict[str, BridgedFunction] = {}
 
 
 @cache
-def _operator(key: str) -> Any:
-    """The operator of a key."""
+def _operator_of_key(key: str) -> Any:
+    """Return the operator of a key, deriving it from its registered function."""
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
@@ -222,44 +249,55 @@ def _operator(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """The one operator of PyTorch for all of ours: these have keys, since compiled code outlives a process."""
+    """Create the one PyTorch operator for all functions: they are identified by keys, since compiled code outlives a
+    process.
+    """
 
     def apply(operator: Any, *values: Any) -> Any:
-        return op(*_arrays_and_integers(torch, values), _key(operator))
+        """Call the PyTorch operator with all arguments in order."""
+        return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
-    def values_of(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
-        operator = _operator(key)
-        return operator, with_integers(operator.function, tensors, integers)
+    def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
+        """Return the operator of ``key`` and its arguments in order."""
+        operator = _operator_of_key(key)
+        return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        operator, values = values_of(tensors, integers, key)
-        results = operator(*[_array(torch, operator, position, value) for position, value in enumerate(values)])
+        """Run the kernel on the tensors: the implementation of the operator."""
+        operator, values = operator_and_values(tensors, integers, key)
+        results = operator(
+            *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]
+        )
         return [r if isinstance(r, torch.Tensor) else torch.from_numpy(np.asarray(r)) for r in results]
 
     def fake(tensors: Any, integers: Any, key: str) -> Any:
-        operator, values = values_of(tensors, integers, key)
+        """Return empty tensors in the shapes and types of the results, which PyTorch needs for tracing."""
+        operator, values = operator_and_values(tensors, integers, key)
         shapes = operator.shapes([v.shape if isinstance(v, torch.Tensor) else v for v in values])
         real = next((v for v in tensors if v.is_floating_point()), None)
         dtype, device = (torch.float64, "cpu") if real is None else (real.dtype, real.device)
         return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Save the arguments of a call for the backward pass."""
         tensors, ctx.integers, key = inputs
-        ctx.operator = _operator(key)
+        ctx.operator = _operator_of_key(key)
         ctx.save_for_backward(*tensors)
 
     def backward(ctx: Any, cotangents: Any) -> Any:
+        """Return the gradients of the tensors, None for integers and key: the backward pass of the operator."""
         function = ctx.operator.function
-        needed = with_integers(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
+        needed = merge_arguments(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
         positions = [p for p, need in enumerate(needed) if need]
-        pulled = pulled_back(apply, ctx.operator, _saved(ctx), positions, cotangents)
-        gradients = [c for position, c in enumerate(pulled) if position not in function.integers]
-        return gradients, None if ctx.integers else [], None  # PyTorch takes an empty list for one of tensors
+        cotangents_of_arguments = apply_pullback(apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)
+        gradients = [c for position, c in enumerate(cotangents_of_arguments) if position not in function.integers]
+        return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        operator, values = values_of(tensors, integers, key)
-        results, positions = _over_axis(
-            apply, operator, with_integers(operator.function, axes[0], [None] * len(integers)), values
+        """Map the operator over an axis: the batching rule of the operator."""
+        operator, values = operator_and_values(tensors, integers, key)
+        results, positions = _vmap_operator(
+            apply, operator, merge_arguments(operator.function, axes[0], [None] * len(integers)), values
         )
         return list(results), list(positions)
 
@@ -271,8 +309,10 @@ def _custom_op(torch: Any) -> Any:
     return op
 
 
-def _array(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """What a kernel takes."""
+def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
+    """Convert an argument for a kernel: a tensor to a host array (or contiguous on the device for CUDA), an integer to
+    int; raise `ArgumentError` for another memory.
+    """
     if not isinstance(value, torch.Tensor):
         return int(value)
     backend = operator.function.backend

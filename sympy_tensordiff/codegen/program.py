@@ -43,6 +43,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.cancellation import without_cancellation
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import (
     extents_of,
@@ -195,6 +196,7 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=options.library)
+    definitions = _without_cancellation(graph, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
@@ -229,6 +231,13 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     program = with_masks(with_tables(program) if lowering.tables else program)
     verify(program)
     return program
+
+
+def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
+    """Return the definitions with entries in the forms of `without_cancellation`."""
+    entries = [one.entries for one in definitions if one.entries is not None]
+    found = iter(without_cancellation(graph, entries))
+    return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 
 def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:

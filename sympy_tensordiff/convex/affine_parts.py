@@ -1,4 +1,4 @@
-"""A scalar as a smooth function of affine parts and of sums, roots and extrema of the variables.
+"""Decompose a scalar into a smooth function of affine parts and of inner sums, roots and extrema.
 
 ``log(1 + exp(-y[i]*z)) + w`` with ``z`` affine in the variables is ``g(z, w)``. Hessians are read off ``g`` by the
 chain rule: an affine part has a first derivative and no second.
@@ -22,33 +22,37 @@ SMOOTH: frozenset[Any] = frozenset({
     *(sympy.Add, sympy.Mul, sympy.Pow, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.sinh, sympy.cosh, sympy.tanh),
     *(sympy.atan, sympy.erf, sigmoid, softplus),
 })  # fmt: skip
-"""What `g` may be made of: twice differentiable wherever its arguments are in the domain of the function."""
+"""The functions that `g` may contain: twice differentiable inside their domains."""
 
 KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
-class Cut(NamedTuple):
-    """``function`` of symbols that stand for affine ``leaves`` and for ``inner`` scalars of other kinds."""
+class Decomposition(NamedTuple):
+    """A scalar as a ``function`` of symbols: those of ``affine`` stand for affine parts, those of ``inner`` for other
+    scalars.
+    """
 
     function: Expr
-    leaves: dict[Expr, Expr]
+    affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
 
     @property
-    def back(self) -> dict[Expr, Expr]:
-        """What the symbols stand for."""
-        return {**self.leaves, **self.inner}
+    def parts(self) -> dict[Expr, Expr]:
+        """The part that each symbol stands for."""
+        return {**self.affine, **self.inner}
 
 
-class _Parts(NamedTuple):
-    """What a cut has found: leaves and inner scalars by their symbols, and the symbols of both."""
+class _PartSymbols(NamedTuple):
+    """The parts found so far by their symbols, and the symbol of each part."""
 
-    leaves: dict[Expr, Expr]
+    affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """The symbol for a node, made at its first use."""
+        """Return the symbol of the part ``node``; at its first use, create it under ``name`` and record it in
+        ``kind``.
+        """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
             kind[self.symbols[node]] = node
@@ -56,7 +60,7 @@ class _Parts(NamedTuple):
 
 
 class Variables:
-    """The variables of one certificate, and how scalars depend on them.
+    """The variables of one certificate, with the degree of scalars in them.
 
     Examples
     --------
@@ -73,22 +77,23 @@ class Variables:
         self._degrees: dict[Expr, int] = dict.fromkeys(curved, 2)
 
     def degree(self, scalar: Expr) -> int:
-        """0 where no variable occurs, 1 where the scalar is affine in them, 2 for all others."""
+        """Return 0 if no variable occurs in ``scalar``, 1 if it is affine in the variables, 2 otherwise."""
         for node in postorder(scalar, self._degrees, self.arguments):
             self._degrees[node] = self._degree(node, [self._degrees[a] for a in self.arguments(node)])
         return self._degrees[scalar]
 
     def arguments(self, node: Expr) -> tuple[Expr, ...]:
-        """The scalars that a node is computed from."""
+        """Return the scalars that ``node`` is computed from; () for entries, determinants and `Piecewise`."""
         if isinstance(node, IndexedReduction):
             return (node.args[0],)
         return () if isinstance(node, TensorEntry | TensorDeterminant | sympy.Piecewise) else node.args
 
     def is_variable(self, node: Expr) -> bool:
-        """Whether a node is a scalar variable or an entry of a variable."""
+        """Return whether ``node`` is a scalar variable or an entry of a variable."""
         return (node.tensor if isinstance(node, TensorEntry) else node) in self.variables
 
     def _degree(self, node: Expr, degrees: list[int]) -> int:
+        """Return the degree of ``node``, given the ``degrees`` of its arguments."""
         if self.is_variable(node):
             return 1
         if not degrees:
@@ -102,88 +107,96 @@ class Variables:
         return 2 * any(degrees)
 
     def in_limits(self, node: Expr) -> bool:
-        """Whether a variable occurs in the limits of a reduction."""
+        """Return whether a variable occurs in the limits of the reduction ``node``."""
         return any(part.has(v) for limit in node.args[1:] for part in limit for v in self.variables)
 
     # ---------------------------------------------------------------- the cut
 
-    def cut(
+    def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
-    ) -> Cut:
-        """The scalar as a function of affine parts, made of the functions ``through``; all others are inner scalars.
+    ) -> Decomposition:
+        """Decompose ``scalar`` into a function of affine parts, built from the functions ``through``; any other node
+        becomes an inner scalar.
 
-        What is ``opaque`` is an inner scalar as well. An affine part is the largest one, without its numbers; with
-        ``finest``, each of its terms is a part.
+        The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
+        with ``finest``, each of its terms is a part.
         """
         opaque = set(opaque)
-        parts = _Parts({}, {}, {})
-        done: dict[Expr, Expr] = {}
+        part_symbols = _PartSymbols({}, {}, {})
+        replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
+            """Return whether ``node`` becomes an inner scalar."""
             return node in opaque or node.func not in through
 
-        for node in postorder(scalar, done, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
+        for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
             if self.degree(node) == 0:
-                done[node] = node
+                replaced[node] = node
             elif self.degree(node) == 1:
-                done[node] = self._affine(node, parts, finest)
+                replaced[node] = self._replace_affine(node, part_symbols, finest)
             elif is_inner(node):
-                done[node] = parts.symbol(node, parts.inner, "s")
+                replaced[node] = part_symbols.symbol(node, part_symbols.inner, "s")
             else:
-                powers = _powers_of_absolute_values(node, done)
-                done[node] = node.func(*(powers.get(a, done[a]) for a in node.args))
-        used = done[scalar].free_symbols
-        return Cut(done[scalar], *({s: kind[s] for s in kind if s in used} for kind in (parts.leaves, parts.inner)))
+                powers = _powers_of_absolute_values(node, replaced)
+                replaced[node] = node.func(*(powers.get(a, replaced[a]) for a in node.args))
+        used = replaced[scalar].free_symbols
+        return Decomposition(
+            replaced[scalar], *({s: part for s, part in kind.items() if s in used} for kind in part_symbols[:2])
+        )
 
-    def _affine(self, node: Expr, parts: _Parts, finest: bool) -> Expr:
-        """An affine scalar as a number plus a multiple of a part."""
+    def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
+        """Replace an affine scalar by a number plus a multiple of a part symbol (of one per term if ``finest``)."""
         if self.degree(node) == 0:
             return node
         if isinstance(node, sympy.Mul):
-            return sympy.Mul(*(self._affine(a, parts, finest) for a in node.args))
+            return sympy.Mul(*(self._replace_affine(a, part_symbols, finest) for a in node.args))
         if not isinstance(node, sympy.Add):
-            return parts.symbol(node, parts.leaves, "a")
+            return part_symbols.symbol(node, part_symbols.affine, "a")
         moving = [a for a in node.args if self.degree(a)]
         numbers = [a for a in node.args if a.is_Rational]
         if finest or (len(moving) == 1 and len(numbers) == len(node.args) - 1):
-            return sympy.Add(*(self._affine(a, parts, finest) for a in node.args))
+            return sympy.Add(*(self._replace_affine(a, part_symbols, finest) for a in node.args))
         first = min(moving, key=sympy.default_sort_key).as_coeff_Mul()[0]
         first = first if first.is_Rational else S.One
         total = node - sympy.Add(*numbers)
         scaled = sympy.Add(*(a / first for a in sympy.Add.make_args(total)))
-        return first * parts.symbol(scaled, parts.leaves, "a") + sympy.Add(*numbers)
+        return first * part_symbols.symbol(scaled, part_symbols.affine, "a") + sympy.Add(*numbers)
 
 
-def _powers_of_absolute_values(product: Expr, done: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """The even powers in ``a**2*Abs(a)`` as those of what stands for the absolute value: so SymPy writes its cube."""
+def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+    """Return replacements of ``a**2`` by ``t**2`` in ``a**2*Abs(a)``, ``t`` the symbol of ``Abs(a)``; {} if there are
+    none. SymPy writes ``Abs(a)**3`` in that way.
+    """
     if not isinstance(product, sympy.Mul):
         return {}
     even = {a.base: a for a in product.args if isinstance(a, sympy.Pow) and a.exp.is_Integer and a.exp.is_even}
     found: dict[Expr, Expr] = {}
     for factor in product.args:
         absolute = factor.base if isinstance(factor, sympy.Pow) else factor
-        if isinstance(absolute, sympy.Abs) and absolute in done:  # an opaque power of it is not cut
+        if isinstance(absolute, sympy.Abs) and absolute in replaced:  # opaque powers are not decomposed
             powers = [even.get(a, even.get(-a)) for a in sympy.Mul.make_args(absolute.args[0])]
             if powers[0] and all(power and power.exp == powers[0].exp for power in powers):
-                found |= {**dict.fromkeys(powers, S.One), powers[0]: done[absolute] ** powers[0].exp}
+                found |= {**dict.fromkeys(powers, S.One), powers[0]: replaced[absolute] ** powers[0].exp}
     return found
 
 
-def in_one_sum(by: Variables, scalar: Expr) -> Expr:
-    """A scalar whose terms are multiples of sums over equal ranges, with one sum for each range."""
+def merge_sums_over_equal_ranges(variables: Variables, scalar: Expr) -> Expr:
+    """Return ``scalar`` with the terms that are multiples of sums over equal ranges merged into one sum; unchanged if
+    there are none.
+    """
     limits: dict[Any, Any] = {}
     bodies: dict[Any, list[Expr]] = {}
     for term in sympy.Add.make_args(scalar):
         factors = sympy.Mul.make_args(term)
-        sums = [f for f in factors if isinstance(f, IndexedSum) and by.degree(f)]
+        sums = [f for f in factors if isinstance(f, IndexedSum) and variables.degree(f)]
         rest = sympy.Mul(*(f for f in factors if f not in sums))
         key: Any = term
-        if len(sums) == 1 and not by.degree(rest):
-            body, *own = sums[0].args
-            ends, mine = tuple(end for limit in own for end in limit[1:]), {i for i, *_ in own}
-            if not mine & set().union(rest.free_symbols, *(end.free_symbols for end in ends)):
-                first = limits.setdefault(ends, own)
-                names = {i: j for (i, *_), (j, *_) in zip(own, first, strict=True) if i != j}
+        if len(sums) == 1 and not variables.degree(rest):
+            body, *own_limits = sums[0].args
+            ends, indices = tuple(end for limit in own_limits for end in limit[1:]), {i for i, *_ in own_limits}
+            if not indices & set().union(rest.free_symbols, *(end.free_symbols for end in ends)):
+                first_limits = limits.setdefault(ends, own_limits)
+                names = {i: j for (i, *_), (j, *_) in zip(own_limits, first_limits, strict=True) if i != j}
                 if not (body.atoms(sympy.Symbol) | rest.free_symbols) & set(names.values()):
                     key, term = ends, rest * body.xreplace(names)
         bodies.setdefault(key, []).append(term)
@@ -193,7 +206,7 @@ def in_one_sum(by: Variables, scalar: Expr) -> Expr:
 
 
 def inverse_of(entry: Expr) -> Any:
-    """The matrix of an entry of an inverse, else None."""
+    """Return the matrix whose inverse ``entry`` is an entry of, or None."""
     if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):
         return entry.tensor.args[0]
     return None

@@ -1,4 +1,4 @@
-"""The front: a function and its domain in, a certificate out."""
+"""The public function: a function and its domain in, a certificate out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
-from sympy_tensordiff.convex.conditions import NoSign, Term
+from sympy_tensordiff.convex.conditions import ProofTerm, SignUnknown
 from sympy_tensordiff.convex.generators import AT_LEAST_ONE, Range
-from sympy_tensordiff.convex.matrices import is_affine
-from sympy_tensordiff.convex.rules import Rules
+from sympy_tensordiff.convex.matrices import is_symmetric_affine
+from sympy_tensordiff.convex.rules import ConvexityRules
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.structure.api import variables_of
-from sympy_tensordiff.structure.terms import written_out
-from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.structure.api import check_variables
+from sympy_tensordiff.structure.terms import to_index_notation
+from sympy_tensordiff.structure.values import unused_name
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
@@ -35,7 +35,7 @@ def certify_convex(
     bounds: Mapping[Any, tuple[Any, Any]] | None = None,
     concave: bool = False,
 ) -> Certificate:
-    """A certificate that a scalar is convex in some variables jointly, read off its Hessian.
+    """Return a certificate that a scalar is jointly convex in some variables, derived from its Hessian.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def certify_convex(
     Returns
     -------
     Certificate
-        True where there is a certificate. ``terms`` are the parts of ``v' H v``, each not negative; ``check()``
-        multiplies them out and compares with the Hessian; ``reason`` names the part that has no sign.
+        True if the function is certified. ``terms`` are nonnegative summands of ``v' H v``; ``check()`` compares them
+        with the Hessian; ``reason`` names the scalar whose sign is unknown.
 
     Raises
     ------
@@ -94,55 +94,59 @@ def certify_convex(
     >>> bool(td.certify_convex(td.sum(w**3), w, nonnegative=(w,)))
     True
     """
-    variables = variables_of(wrt)
-    ranges = _ranges(positive, nonnegative, bounds or {})
-    function = written_out(as_expr(f, "the function"))
+    variables = check_variables(wrt)
+    ranges = _declared_ranges(positive, nonnegative, bounds or {})
+    function = to_index_notation(as_expr(f, "the function"))
     if getattr(function, "shape", ()):
         raise ArgumentError(f"{f} has the shape {tuple(function.shape)}: convexity is that of a scalar, sum it first")
     tensors = {*function.atoms(TensorSymbol), *(v for v in variables if isinstance(v, TensorSymbol))}
     sizes = {extent for tensor in tensors for extent in tensor.shape if isinstance(extent, sympy.Symbol)}
     signs = Signs({**dict.fromkeys(sizes, AT_LEAST_ONE), **ranges})
     directions = _directions(variables, function)
-    scalar, matrices = _without_determinants(_rewritten(function, signs), variables)
+    scalar, matrices = _replace_determinants(_remove_products_and_absolute_values(function, signs), variables)
     moving = [symbol for symbol, matrix in matrices.items() if not matrix.free_symbols.isdisjoint(variables)]
-    by = Variables(variables, moving)
-    rules = Rules(signs, by, directions, matrices)
-    terms: list[Term] | None = None
+    dependence = Variables(variables, moving)
+    rules = ConvexityRules(signs, dependence, directions, matrices)
+    terms: list[ProofTerm] | None = None
     reason = ""
-    back = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
+    parts = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
     try:
-        terms = [_with(term, back) for term in rules.terms(scalar, -1 if concave else 1)]
-    except NoSign as failure:
-        reason = str(failure.written(back))
+        terms = [_restore_determinants(term, parts) for term in rules.terms(scalar, -1 if concave else 1)]
+    except SignUnknown as failure:
+        reason = str(failure.with_parts(parts))
     except UnsupportedError as failure:
         reason = str(failure)
     return Certificate(function, f, directions, ranges, terms, reason, concave)
 
 
-def _ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
-    """The declared ranges, as open intervals."""
+def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
+    """Return the declared ranges by symbol, as open intervals; raise for a domain that is not an interval of a
+    symbol.
+    """
     found: dict[Any, Range] = {}
-    lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _several(given)]
+    lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
     for symbol, pair in [*lists, *bounds.items()]:
         if not isinstance(symbol, TensorSymbol | sympy.Symbol):
             raise ArgumentTypeError(f"the domain of {symbol} is declared: declare that of a tensor symbol or a symbol")
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ArgumentTypeError(f"bounds of {symbol} are {pair}: give a pair (low, high), None for no bound")
-        low, high = (_real(symbol, end) for end in pair)
-        known = found.get(symbol, Range())
-        low = max((end for end in (low, known.low) if end is not None), default=None)
-        high = min((end for end in (high, known.high) if end is not None), default=None)
+        low, high = (_to_real_bound(symbol, end) for end in pair)
+        declared = found.get(symbol, Range())
+        low = max((end for end in (low, declared.low) if end is not None), default=None)
+        high = min((end for end in (high, declared.high) if end is not None), default=None)
         if low is not None and high is not None and low >= high:
             raise ArgumentError(f"the domain of {symbol} from {low} to {high} has no interior: substitute its value")
         found[symbol] = Range(low, high)
     return found
 
 
-def _several(given: Any) -> tuple[Any, ...]:
+def _as_tuple(given: Any) -> tuple[Any, ...]:
+    """Return ``given``, one symbol or a sequence of symbols, as a tuple."""
     return (given,) if isinstance(given, sympy.Basic) and not isinstance(given, sympy.Tuple) else tuple(given)
 
 
-def _real(symbol: Any, end: Any) -> Expr | None:
+def _to_real_bound(symbol: Any, end: Any) -> Expr | None:
+    """Return ``end`` as an exact real number, or None for no bound; raise `ArgumentTypeError` for any other value."""
     if end is None or end in (S.Infinity, -S.Infinity):
         return None
     number = sympy.nsimplify(end, rational=True) if isinstance(end, float) else sympy.sympify(end)
@@ -152,10 +156,10 @@ def _real(symbol: Any, end: Any) -> Expr | None:
 
 
 def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
-    """A tensor or a symbol for the direction of each variable, under a name that nothing else has."""
+    """Return a new tensor or symbol for the direction of each variable."""
     found: dict[Any, Any] = {}
     for variable in variables:
-        name = unused(f"v_{variable.name}", [function, *found.values()])
+        name = unused_name(f"v_{variable.name}", [function, *found.values()])
         if isinstance(variable, TensorSymbol):
             found[variable] = TensorSymbol(name, variable.shape, symmetric=variable.symmetric)
         else:
@@ -163,10 +167,13 @@ def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
     return found
 
 
-def _rewritten(function: Expr, signs: Signs) -> Expr:
-    """Products of positive factors as exponentials of sums of logarithms; no absolute value of what has a sign."""
+def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
+    """Rewrite products of positive factors as exponentials of sums of logarithms, and absolute values of scalars with a
+    known sign without `Abs`.
+    """
 
     def rewritten(node: Expr) -> Expr:
+        """Return ``node``, a product or an absolute value, rewritten if the sign of its argument allows it."""
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):
             return sympy.exp(IndexedSum(sympy.log(inner), *node.args[1:])) if sign == ">" else node
@@ -175,18 +182,19 @@ def _rewritten(function: Expr, signs: Signs) -> Expr:
     return function.replace(lambda node: isinstance(node, IndexedProduct | sympy.Abs), rewritten)
 
 
-def _without_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Expr, dict[Expr, Any]]:
-    """The determinants of positive definite matrices as exponentials of symbols for their logarithms.
+def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Expr, dict[Expr, Any]]:
+    """Replace determinants of positive definite matrices by exponentials of symbols for their logarithms; return the
+    function and the matrix of each symbol.
 
-    A logarithm of the determinant of another symmetric matrix, affine in the variables, bounds the domain to where it
-    is positive definite.
+    The logarithm of the determinant of another symmetric matrix that is affine in the variables restricts the domain
+    to where the matrix is positive definite.
     """
     matrices: dict[Expr, Any] = {}
     symbols: dict[Any, Expr] = {}
     names: dict[Expr, Expr] = {}
 
     def logarithm(matrix: Any) -> Expr:
-        """The symbol for the logarithm of a determinant, negative for an inverse."""
+        """Return the symbol of the logarithm of the determinant of ``matrix``, negated for an inverse."""
         if isinstance(matrix, TensorInverse):
             return -logarithm(matrix.args[0])
         if matrix not in symbols:
@@ -194,20 +202,22 @@ def _without_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
             matrices[symbols[matrix]] = matrix
         return symbols[matrix]
 
-    by = Variables(variables)
+    dependence = Variables(variables)
     for node in sorted(function.atoms(TensorDeterminant), key=str):
         matrix = node.args[0]
         inner = matrix.args[0] if isinstance(matrix, TensorInverse) else matrix
         if isinstance(inner, TensorSymbol) and inner.positive:
             names[node] = sympy.exp(logarithm(matrix))
-        elif is_affine(by, inner):
+        elif is_symmetric_affine(dependence, inner):
             names[sympy.log(node)] = logarithm(matrix)
     return function.xreplace(names), matrices
 
 
-def _with(term: Term, back: Mapping[Expr, Expr]) -> Term:
-    """A term with the logarithms of determinants in place of their symbols."""
-    if not back:
+def _restore_determinants(term: ProofTerm, parts: Mapping[Expr, Expr]) -> ProofTerm:
+    """Return ``term`` with the symbols of ``parts`` replaced by logarithms of determinants."""
+    if not parts:
         return term
-    facts = tuple((scalar.xreplace(dict(back)), sign) for scalar, sign in term.facts)
-    return Term(term.rule, term.form.xreplace(dict(back)), tuple(f.xreplace(dict(back)) for f in term.factors), facts)
+    facts = tuple((scalar.xreplace(dict(parts)), sign) for scalar, sign in term.facts)
+    return ProofTerm(
+        term.rule, term.form.xreplace(dict(parts)), tuple(f.xreplace(dict(parts)) for f in term.factors), facts
+    )

@@ -1,4 +1,4 @@
-"""Sums under a concave function: what the inequality of Cauchy and Schwarz leaves of their curvature."""
+"""The Cauchy-Schwarz bound of a sum under a concave function."""
 
 from __future__ import annotations
 
@@ -7,71 +7,77 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Expr, S
 
-from sympy_tensordiff.convex.affine_parts import SMOOTH, Cut, Variables
+from sympy_tensordiff.convex.affine_parts import SMOOTH, Decomposition, Variables
 from sympy_tensordiff.convex.conditions import require
 from sympy_tensordiff.convex.signs import Signs
 
-SHORT = 25
-"""The summand of an exact bound has a second derivative of at most so many operations: squares, powers, logarithms."""
+MAX_EXACT_OPERATIONS = 25
+"""Largest second derivative of a summand for which the exact ratio is computed."""
 
 
-class Bound(NamedTuple):
-    """``(sum(h'*z))**2 <= sum(h''*z**2) * ratio``; ``sign`` is that of ``curvature``.
+class CauchySchwarzBound(NamedTuple):
+    """``(sum(h'*z))**2 <= sum(h''*z**2) * ratio``; ``sign`` is the sign of ``curvature``.
 
-    The curvature is ``h''``, or ``sum(h''*z**2)`` of a quadratic form, which has no summand.
+    ``curvature`` is ``h''``; for a quadratic form it is ``sum(h''*z**2)``, and ``summand`` is None.
     """
 
     sign: str
     ratio: Expr
     curvature: Expr
-    summand: Cut | None
+    summand: Decomposition | None
 
 
-def cut_of_one(by: Variables, body: Expr) -> Cut | None:
-    """A scalar as a function of one part."""
-    opaque = [a for a in body.args if by.degree(a) == 2] if body.func in SMOOTH else []
-    cuts = (by.cut(body), by.cut(body, finest=True), by.cut(body, opaque))
-    return next((cut for cut in cuts if len(cut.back) == 1), None)
+def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | None:
+    """Return ``body`` as a function of a single affine or inner part, or None."""
+    opaque = [a for a in body.args if variables.degree(a) == 2] if body.func in SMOOTH else []
+    decompositions = (
+        variables.decompose(body),
+        variables.decompose(body, finest=True),
+        variables.decompose(body, opaque),
+    )
+    return next((outer for outer in decompositions if len(outer.parts) == 1), None)
 
 
-def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, cut: Cut) -> Bound | None:
-    """The bound of a sum, which ``symbol`` stands for, with the summand cut into one part; None where ``h'' = 0``.
+def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
+    """Return the bound of the sum ``node`` (replaced by ``symbol`` outside), ``outer`` being that of its
+    summand ``h`` into one part; None if ``h''`` has no sign or is 0.
 
-    The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant, or the sum where that is more.
-    A sum that is 0 inside of the domain has its least value there, ``h = h' = 0``, so it grows with the sum alone: the
-    bound is one of ``e + sum`` as well for all ``e > 0``, and the limit of convex functions is convex.
+    The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
+    itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
+    for ``e + sum`` with every ``e > 0``, and a limit of convex functions is convex.
     """
-    ((part, _),) = cut.back.items()
-    first = sympy.diff(cut.function, part)
+    ((part, _),) = outer.parts.items()
+    first = sympy.diff(outer.function, part)
     second = sympy.diff(first, part)
     sign = signs.of(second)
     if sign in (None, "0"):
         return None
     limits = node.args[1:]
     count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
-    found = _exact(signs, cut.function, first, second, part, {limit[0] for limit in limits}, count)
-    if found is None or found[1] != 0:
-        below = str(sign)[0] == ">" and signs.of(cut.function * second - first**2) in (">", ">=", "0")
-        require("ratio", below or found is not None, "h'**2/h'' of {}", node.args[0])
-        found = (S.One, S.Zero) if below or found is None else found
-    factor, offset = found
-    ratio = signs.written(factor) * symbol + signs.written(offset) * count
-    return Bound(str(sign)[0], ratio, second.xreplace(cut.back), cut)
+    coefficients = _exact_ratio(signs, outer.function, first, second, part, {limit[0] for limit in limits}, count)
+    if coefficients is None or coefficients[1] != 0:
+        below = str(sign)[0] == ">" and signs.of(outer.function * second - first**2) in (">", ">=", "0")
+        require("ratio", below or coefficients is not None, "h'**2/h'' of {}", node.args[0])
+        coefficients = (S.One, S.Zero) if below or coefficients is None else coefficients
+    factor, offset = coefficients
+    ratio = signs.to_expression(factor) * symbol + signs.to_expression(offset) * count
+    return CauchySchwarzBound(str(sign)[0], ratio, second.xreplace(outer.parts), outer)
 
 
-def _exact(
+def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """``c`` and ``d`` of ``h'**2/h'' = c*h + d``, where they do not depend on the index."""
-    if second.count_ops() > SHORT:
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d`` if neither depends on the indices, or None."""
+    if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None
     ratio = first**2 / second
-    c = _quotient(signs, sympy.diff(ratio, part) / first)
-    d = _quotient(signs, ratio - signs.written(c) * h)
-    constant = all(signs.independent(each, {part, *indices}) for each in (c, d))
+    c = _cancelled(signs, sympy.diff(ratio, part) / first)
+    d = _cancelled(signs, ratio - signs.to_expression(c) * h)
+    constant = all(signs.is_independent(each, {part, *indices}) for each in (c, d))
     return (c, d) if constant and (d == 0 or not count.free_symbols & indices) else None
 
 
-def _quotient(signs: Signs, scalar: Expr) -> Expr:
+def _cancelled(signs: Signs, scalar: Expr) -> Expr:
+    """Return ``scalar`` as a quotient without common factors, in generators."""
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom

@@ -1,4 +1,6 @@
-"""A certificate: the second derivative in a direction as a sum of terms that are not negative, printed and checked."""
+"""Convexity certificates: the second derivative along a direction as a sum of nonnegative terms, printed and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +16,42 @@ import sympy
 from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS
-from sympy_tensordiff.convex.conditions import Term
-from sympy_tensordiff.convex.generators import FREE, Range, assumed
+from sympy_tensordiff.convex.conditions import ProofTerm
+from sympy_tensordiff.convex.generators import FREE, Range, range_of_assumptions
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
-from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
-POINTS = 3
-"""So many points are compared, where the graph does not show the difference to be 0."""
-ATTEMPTS = 60
-"""So many are tried: a function may have no value at some of them."""
-MOST_PRODUCTS = 200
-"""A difference of more products is not multiplied out."""
+CHECK_POINTS = 3
+"""Number of points to compare at if the graph does not prove the difference 0."""
+MAX_POINT_ATTEMPTS = 60
+"""Number of points to draw at most: the function may be undefined at some."""
+MAX_EXPANDED_PRODUCTS = 200
+"""A difference with more products is not expanded."""
 TOLERANCE = 1e-18
-"""Of a comparison that is not of rationals; the numbers have 30 digits."""
+"""Relative tolerance of comparisons that are not exact; the numbers have 30 digits."""
 
 
 class Certificate:
-    """What `certify_convex` has found.
+    """The result of `certify_convex`: true if the function is certified, with the terms of the proof.
 
     Attributes
     ----------
     terms : tuple of Term
-        The parts of the second derivative in a direction: ``rule``, ``form``, ``factors`` and ``facts`` of each. No
-        term: the function is affine, or affine in pieces.
+        The summands of the second derivative along a direction, each with ``rule``, ``form``, ``factors`` and
+        ``facts``. Empty if the function is affine, or piecewise affine.
     reason : str
-        The part that has no sign, where there is no certificate, else empty. It is a failure to prove, and no proof
-        that the function is not convex.
+        The scalar whose sign is unknown if there is no certificate, else empty. A missing proof is not a proof that the
+        function is not convex.
     function : Expr
-        In index notation.
+        The function in index notation.
     directions : dict
-        For each variable the symbol of its direction.
+        The symbol of the direction of each variable.
 
     Examples
     --------
@@ -67,7 +69,7 @@ class Certificate:
         original: Any,
         directions: Mapping[Any, Any],
         ranges: Mapping[Any, Range],
-        terms: Sequence[Term] | None,
+        terms: Sequence[ProofTerm] | None,
         reason: str,
         concave: bool,
     ) -> None:
@@ -86,16 +88,16 @@ class Certificate:
         return f"{kind}: " + ("; ".join(map(str, self.terms)) or f"affine{' in pieces' * bool(kinked)}")
 
     def form(self) -> Expr:
-        """The sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
+        """Return the sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
         return sympy.Add(*(term.form for term in self.terms))
 
     # ---------------------------------------------------------------- the check
 
     def check(self, seed: int = 0) -> bool:
-        """Multiply the certificate out and compare it with the Hessian.
+        """Compare the sum of the terms with the Hessian; raise `CertificateError` if they differ.
 
         The difference from the second pushforward is multiplied out and simplified in the graph, for all sizes. Where
-        it is not 0 there, because the two are written with other functions, the difference from `td.hvp` is evaluated
+        that does not give 0, because the two use different functions, the difference from `td.hvp` is evaluated
         by the exact interpreter at rational points: exactly where the functions are rational, else with 30 digits.
 
         Returns
@@ -114,8 +116,10 @@ class Certificate:
             return True
         hessian = (-1 if self.concave else 1) * self._hessian_form()
         difference = self.form() - hessian
-        measured = ((at, self._values(difference, hessian, at, sizes)) for at, sizes in self._points(seed))
-        found = list(islice(((at, values) for at, values in measured if values is not None), POINTS))
+        measured = (
+            (at, self._evaluate_difference(difference, hessian, at, sizes)) for at, sizes in self._draw_points(seed)
+        )
+        found = list(islice(((at, values) for at, values in measured if values is not None), CHECK_POINTS))
         for point, (error, scale) in found:
             is_exact = isinstance(error, int | Fraction)
             if abs(float(error)) > (0 if is_exact else TOLERANCE * (1 + abs(float(scale)))):
@@ -127,22 +131,22 @@ class Certificate:
         return True
 
     def _hessian_form(self) -> Expr:
-        """``v' H v``, out of the product of the Hessian and the direction."""
+        """Return ``v' H v``, computed by a Hessian-vector product."""
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         products = hvp(self._original, variables, directions)
         return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
     def _is_zero_in_graph(self) -> bool:
-        """Whether the terms minus the second pushforward are 0 for all sizes."""
+        """Return whether simplification proves that the terms equal the second pushforward, for all sizes."""
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         second = jvp(jvp(self.function, variables, directions), variables, directions)
-        difference = self.form() - (-1 if self.concave else 1) * written_out(second)
+        difference = self.form() - (-1 if self.concave else 1) * to_index_notation(second)
         if _is_zero(difference):
             return True
-        return _products(difference) <= MOST_PRODUCTS and _is_zero(sympy.expand(difference))
+        return _count_products(difference) <= MAX_EXPANDED_PRODUCTS and _is_zero(sympy.expand(difference))
 
-    def _values(self, difference: Expr, hessian: Expr, point: Any, sizes: Any) -> tuple[Any, Any] | None:
-        """Both at a point, or None where one has no value there."""
+    def _evaluate_difference(self, difference: Expr, hessian: Expr, point: Any, sizes: Any) -> tuple[Any, Any] | None:
+        """Return the values of ``difference`` and ``hessian`` at ``point``, or None if one is undefined or complex."""
         try:
             error, scale = evaluate((difference, hessian), point, sizes, total=True)
             # The root of a negative number is complex.
@@ -151,35 +155,39 @@ class Certificate:
             return None
         return (error, scale) if is_real else None
 
-    def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
-        """Points of the declared domain, and sizes."""
+    def _draw_points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
+        """Yield random points of the declared domain, each with random sizes."""
         parts = (self.function, self.form(), *self.directions, *self.directions.values())
         tensors = tensors_of(*parts)
         extents = {s for t in tensors for extent in t.shape for s in sympy.sympify(extent).free_symbols}
         scalars = [s for s in symbols_of(*parts) if s not in extents]
         draw = random.Random(seed)
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_POINT_ATTEMPTS):
             sizes = {s: draw.randint(1, 3) for s in sorted(extents, key=str)}
-            point: dict[Any, Any] = {s: draw.randint(1, 3) if s.is_integer else self._number(draw, s) for s in scalars}
+            point: dict[Any, Any] = {
+                s: draw.randint(1, 3) if s.is_integer else self._draw_number(draw, s) for s in scalars
+            }
             for tensor in tensors:
                 shape = [int(sympy.sympify(extent).xreplace(sizes)) for extent in tensor.shape]
-                point[tensor] = self._array(draw, tensor, shape)
+                point[tensor] = self._draw_array(draw, tensor, shape)
             yield point, sizes
 
-    def _array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
-        """An array of rationals of the tensor's domain."""
-        drawn = [self._number(draw, tensor) for _ in range(math.prod(shape))]
+    def _draw_array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
+        """Return a random array of rationals, positive definite or symmetric if ``tensor`` is declared so."""
+        drawn = [self._draw_number(draw, tensor) for _ in range(math.prod(shape))]
         array = np.array(drawn, dtype=object).reshape(shape)
         if tensor.positive:
             return array @ array.T + np.eye(shape[0], dtype=object)
         return array + array.T if tensor.symmetric else array
 
-    def _number(self, draw: random.Random, symbol: Any) -> Fraction:
-        """A rational number in the range of a symbol."""
-        known = self._ranges.get(symbol) or (FREE if isinstance(symbol, TensorSymbol) else assumed(symbol))
+    def _draw_number(self, draw: random.Random, symbol: Any) -> Fraction:
+        """Return a random rational number in the range of ``symbol``."""
+        interval = self._ranges.get(symbol) or (
+            FREE if isinstance(symbol, TensorSymbol) else range_of_assumptions(symbol)
+        )
         # A direction is not 0, and two values hardly ever tie in a maximum: there is no Hessian at a kink.
         share = Fraction(2 * draw.randrange(2**15) + 1, 2**16)
-        low, high = (None if end is None else _fraction(end) for end in (known.low, known.high))
+        low, high = (None if end is None else _to_fraction(end) for end in (interval.low, interval.high))
         if low is None and high is None:
             return 4 * share - 2
         if low is not None and high is not None:
@@ -189,9 +197,9 @@ class Certificate:
     # ---------------------------------------------------------------- printing
 
     def latex_lines(self) -> tuple[str, ...]:
-        """The proof, a line each, in LaTeX without dollars."""
+        """Return the proof as LaTeX lines without dollar signs."""
         if not self:
-            return (rf"\text{{not certified: {_plain(self.reason)}}}",)
+            return (rf"\text{{not certified: {_escape_latex(self.reason)}}}",)
         names = ", ".join(sympy.latex(v) for v in self.directions)
         sign = "-" if self.concave else ""
         head = rf"{sign}v^T \nabla^2_{{{names}}} f\, v"
@@ -205,33 +213,37 @@ class Certificate:
         return (*lines, r"\geq 0")
 
     def _repr_latex_(self) -> str:
+        """Return the proof as one LaTeX display for notebooks."""
         body = " \\\\\n".join(f"& {line}" for line in self.latex_lines())
         return f"$\\displaystyle \\begin{{aligned}}\n{body}\n\\end{{aligned}}$"
 
 
 def _is_zero(form: Expr) -> bool:
+    """Return whether ``form`` simplifies to 0 in the graph."""
     work = Differentiation(form)
     return work.simplified(work.root) is work.graph.zero
 
 
-def _products(form: Expr) -> int:
-    """How many products a scalar has when it is multiplied out, roughly."""
+def _count_products(form: Expr) -> int:
+    """Return roughly the number of products in the expanded scalar, capped just above `MAX_EXPANDED_PRODUCTS`."""
     if isinstance(form, sympy.Add):
-        return sum(map(_products, form.args))
+        return sum(map(_count_products, form.args))
     if isinstance(form, sympy.Pow) and form.exp.is_Integer:
-        return int(min(_products(form.base) ** min(abs(int(form.exp)), 9), MOST_PRODUCTS + 1))
+        return int(min(_count_products(form.base) ** min(abs(int(form.exp)), 9), MAX_EXPANDED_PRODUCTS + 1))
     if isinstance(form, TensorEntry) or not form.args:
         return 1
     inner = (form.args[0],) if isinstance(form, IndexedSum) else form.args
-    return min(math.prod(map(_products, inner)), MOST_PRODUCTS + 1)
+    return min(math.prod(map(_count_products, inner)), MAX_EXPANDED_PRODUCTS + 1)
 
 
-def _fraction(end: Expr) -> Fraction:
+def _to_fraction(end: Expr) -> Fraction:
+    """Return a real number as a `Fraction`, rounded to 20 digits if it is irrational."""
     return Fraction(int(end.p), int(end.q)) if end.is_Rational else Fraction(str(end.evalf(20)))
 
 
 _SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}
 
 
-def _plain(text: str) -> str:
+def _escape_latex(text: str) -> str:
+    """Escape the special characters of LaTeX in ``text``."""
     return "".join("\\" + c if c in "_&%$#{}" else r"\textasciicircum{}" if c == "^" else c for c in text)

@@ -1,6 +1,6 @@
-"""What the rules of a certificate ask for, the terms that they give, and where functions have a value.
+"""Side conditions of the certificate rules, the terms that the rules return, and the domains of functions.
 
-`CONDITIONS` is the table of the side conditions; `require` is the one place where they are asked for.
+`CONDITIONS` is the table of the side conditions; only `require` checks them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Dummy, Expr, S
 
-from sympy_tensordiff.convex.affine_parts import Cut
+from sympy_tensordiff.convex.affine_parts import Decomposition
 from sympy_tensordiff.convex.generators import Range
 from sympy_tensordiff.convex.signs import Signs
 
@@ -33,38 +33,38 @@ CONDITIONS: dict[str, str] = {
 }
 
 
-class NoSign(Exception):
-    """No rule gives a sign; the message, a text with gaps and what fills them, names the term.
+class SignUnknown(Exception):
+    """No rule proves a sign; the arguments are a format text and its values, which name the scalar.
 
-    It is printed at the end only: rules fail often before one fits.
+    The text is formatted at the end only, since many rules fail before one applies.
     """
 
     def __str__(self) -> str:
-        text, *parts = self.args
-        return str(text).format(*parts)
+        text, *values = self.args
+        return str(text).format(*values)
 
-    def written(self, back: Mapping[Expr, Expr]) -> NoSign:
-        """The same with what symbols stand for."""
-        return type(self)(*(part.xreplace(back) if isinstance(part, sympy.Basic) else part for part in self.args))
-
-
-class NoFit(NoSign):
-    """The rule is not for a scalar of this kind."""
+    def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
+        """Return the exception with the symbols in its values replaced by the ``parts`` that they stand for."""
+        return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
-class Term(NamedTuple):
-    """A part of the second derivative in a direction that is not negative.
+class RuleDoesNotApply(SignUnknown):
+    """The rule is not for scalars of this form."""
+
+
+class ProofTerm(NamedTuple):
+    """A nonnegative summand of the second derivative along a direction, with the law that proves its sign.
 
     Attributes
     ----------
     rule : str
-        The law that says so.
+        The law that proves the sign.
     form : Expr
-        The part, quadratic in the directions.
+        The summand, quadratic in the directions.
     factors : tuple of Expr
-        Weight and linear form of a square, or what else the form is made of.
+        Weight and linear form of a square, or the factors of another form.
     facts : tuple of (Expr, str)
-        Scalars and their signs that were used.
+        The scalars whose signs were used, with these signs.
     """
 
     rule: str
@@ -77,8 +77,8 @@ class Term(NamedTuple):
         return f"{self.rule}: {self.form}" + (f" since {facts}" if facts else "")
 
 
-def require(condition: str, holds: bool, text: str, *parts: Any) -> None:
-    """One condition of the table.
+def require(condition: str, holds: bool, text: str, *values: Any) -> None:
+    """Raise `SignUnknown` with the text ``text`` and the text of the table entry ``condition`` unless ``holds``.
 
     Raises
     ------
@@ -86,31 +86,34 @@ def require(condition: str, holds: bool, text: str, *parts: Any) -> None:
         If it does not hold.
     """
     if not holds:
-        raise NoSign(text + ": {}", *parts, CONDITIONS[condition])
+        raise SignUnknown(text + ": {}", *values, CONDITIONS[condition])
 
 
-def enter_domain(signs: Signs, cut: Cut, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]) -> None:
-    """Declare the ranges of the symbols of a cut, and require that its function has a value there.
+def enter_domain(
+    signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
+) -> None:
+    """Declare the ranges of the part symbols in ``signs``, and require that the function is defined in them.
 
-    Ranges are open: where the least value of a part is taken, a continuous function is convex by continuity. So a
-    root needs a value above 0 in the open ranges only; a pole and a logarithm need one at their ends as well.
+    Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
+    in the open ranges only, a pole and a logarithm at their ends as well.
 
     Raises
     ------
     NoSign
     """
     closed: dict[Expr, Expr] = {}
-    for symbol, known in ranges.items():
-        signs.given[symbol] = known
-        if not known.strict and known.low != known.high:
-            signs.given[symbol] = known._replace(strict=True)
+    for symbol, interval in ranges.items():
+        signs.declared[symbol] = interval
+        if not interval.strict and interval.low != interval.high:
+            signs.declared[symbol] = interval._replace(strict=True)
             closed[symbol] = Dummy("closed", real=True)
-            signs.given[closed[symbol]] = known
-    require_values(signs, cut.function, cut.back, closed, _cut_by_domains(signs, cut, is_concave))
+            signs.declared[closed[symbol]] = interval
+    require_values(signs, outer.function, outer.parts, closed, _narrow_to_domains(signs, outer, is_concave))
 
 
-def _cut_by_domains(signs: Signs, cut: Cut, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """The logarithms and roots of concave arguments in one part, whose domains are convex; they bound the part.
+def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
+    """Return the logarithms and roots of one concave part, whose domains are convex; narrow the declared range of the
+    part to each.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -118,41 +121,41 @@ def _cut_by_domains(signs: Signs, cut: Cut, is_concave: Callable[[Expr], bool]) 
     >>> bool(td.certify_convex(-td.log(1 - td.dot(x, x)), x)), bool(td.certify_convex(-td.log(td.dot(x, x) - 1), x))
     (True, False)
     """
-    bounding = set()
-    for node in sorted(cut.function.atoms(sympy.log, sympy.Pow), key=sympy.default_sort_key):
+    domain_nodes = set()
+    for node in sorted(outer.function.atoms(sympy.log, sympy.Pow), key=sympy.default_sort_key):
         base = node.args[0]
         if isinstance(node, sympy.Pow) and (not node.exp.is_Rational or node.exp.is_Integer):
             continue
-        if len(base.free_symbols) != 1 or not base.free_symbols <= cut.back.keys():
+        if len(base.free_symbols) != 1 or not base.free_symbols <= outer.parts.keys():
             continue
         (part,) = base.free_symbols
         slope, offset = base.coeff(part), base.xreplace({part: S.Zero})
         if slope.is_Rational and slope != 0 and offset.is_Rational and base - slope * part - offset == 0:
-            known, end = signs.given[part], -offset / slope
-            ends = {known.low if slope > 0 else known.high, end} - {None}
+            interval, end = signs.declared[part], -offset / slope
+            ends = {interval.low if slope > 0 else interval.high, end} - {None}
             bound = max(ends) if slope > 0 else min(ends)
-            narrower = known._replace(**{"low" if slope > 0 else "high": bound}, strict=True)
-            if narrower != known and is_concave(slope * cut.back[part]):
-                signs.given[part] = narrower
-                bounding.add(node)
-    return bounding
+            narrower = interval._replace(**{"low" if slope > 0 else "high": bound}, strict=True)
+            if narrower != interval and is_concave(slope * outer.parts[part]):
+                signs.declared[part] = narrower
+                domain_nodes.add(node)
+    return domain_nodes
 
 
 def require_values(
     signs: Signs,
     function: Expr,
-    back: Mapping[Expr, Expr],
+    parts: Mapping[Expr, Expr],
     closed: Mapping[Expr, Expr] | None = None,
-    bounding: Collection[Expr] = (),
+    domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Require that every logarithm, root and quotient in the symbols ``back`` has a value.
+    """Require that every logarithm, root and quotient of the symbols ``parts`` in ``function`` is defined.
 
     Parameters
     ----------
     closed : mapping
-        For symbols with closed ranges, which are declared to be open, symbols with the closed ones.
-    bounding : collection of Expr
-        Logarithms and roots whose domains bound the ranges.
+        For symbols with closed ranges that are declared open: the symbols that have the closed ranges.
+    domain_nodes : collection of Expr
+        Logarithms and roots whose domains the ranges were narrowed to.
 
     Raises
     ------
@@ -160,18 +163,18 @@ def require_values(
     """
     closed = dict(closed or {})
     for node in sympy.postorder_traversal(function):
-        if node in bounding or node.free_symbols.isdisjoint(back):
+        if node in domain_nodes or node.free_symbols.isdisjoint(parts):
             continue
         if isinstance(node, sympy.log):
             sign = signs.of(node.args[0].xreplace(closed))
-            require("domain", sign == ">", "no sign of {}", node.args[0].xreplace(dict(back)))
+            require("domain", sign == ">", "no sign of {}", node.args[0].xreplace(dict(parts)))
         elif isinstance(node, sympy.Pow) and node.base is not S.Exp1:
             base, exponent = node.args
-            shown = base.xreplace(dict(back))
+            printed_base = base.xreplace(dict(parts))
             if exponent.is_Integer:
                 has_value = exponent > 0 or signs.of(base.xreplace(closed)) in (">", "<")
-                require("pole", has_value, "no sign of {}", shown)
+                require("pole", has_value, "no sign of {}", printed_base)
                 continue
-            is_root = exponent.free_symbols.isdisjoint(back) and signs.of(exponent) == ">"
+            is_root = exponent.free_symbols.isdisjoint(parts) and signs.of(exponent) == ">"
             sign = signs.of(base if is_root else base.xreplace(closed))
-            require("domain", sign == ">", "no sign of {}", shown)
+            require("domain", sign == ">", "no sign of {}", printed_base)

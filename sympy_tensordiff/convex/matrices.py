@@ -1,4 +1,4 @@
-"""Matrices that are affine in the variables: sums of multiples of symmetric matrices, as they are written out."""
+"""Matrices that are affine in the variables: sums of multiples of symmetric matrices, written out entry by entry."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from sympy_tensordiff.convex.affine_parts import Variables
 
 
-class Signs(Protocol):
-    """The signs of scalars: ">", ">=", "0", or another text where none of these is known."""
+class SignProver(Protocol):
+    """Protocol of an object that proves signs of scalars."""
 
-    def of(self, scalar: Expr) -> str | None: ...
+    def of(self, scalar: Expr) -> str | None:
+        """Return the sign: ">", ">=", "0", "<", "<=", or None if none is proved."""
 
 
-def entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
-    """Return the entry of a variable or of a matrix that is written entry by entry, else None."""
+def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
+    """Return the entry of a tensor symbol or of a matrix defined entry by entry; None for any other matrix."""
     if isinstance(matrix, TensorSymbol):
         return matrix[row, column]
     if isinstance(matrix, TensorComprehension) and matrix.rank == 2:
@@ -31,55 +32,58 @@ def entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
 
 
 def is_symmetric(matrix: Any) -> bool:
-    """Whether a matrix is a sum of multiples of matrices that are declared symmetric, and of unit matrices."""
-    return _terms(matrix) is not None
+    """Return whether ``matrix`` is a sum of multiples of matrices declared symmetric, and of unit matrices."""
+    return _symmetric_summands(matrix) is not None
 
 
-def is_affine(by: Variables, matrix: Any) -> bool:
-    """Whether a symmetric matrix is affine in the variables, and not constant."""
+def is_symmetric_affine(variables: Variables, matrix: Any) -> bool:
+    """Return whether ``matrix`` is symmetric, affine in the variables, and not constant."""
     if not is_symmetric(matrix):
         return False
     row, column = (sympy.Dummy(name, integer=True) for name in "ij")
-    return by.degree(entry(matrix, row, column)) == 1
+    return variables.degree(matrix_entry(matrix, row, column)) == 1
 
 
-def is_positive(signs: Signs, matrix: Any) -> bool:
-    """Whether a matrix is positive definite as declared, or as a sum of positive multiples of such, or its inverse is.
+def is_positive_definite(signs: SignProver, matrix: Any) -> bool:
+    """Return whether ``matrix`` is declared positive definite, is a sum of positive multiples of such matrices and unit
+    matrices, or is an inverse of one.
 
     >>> import sympy_tensordiff as td
     >>> from sympy_tensordiff.convex.signs import Signs
-    >>> from sympy_tensordiff.structure.terms import written_out
+    >>> from sympy_tensordiff.structure.terms import to_index_notation
     >>> n, c = td.indices("n c")
     >>> S = td.TensorSymbol("S", (n, n), positive=True)
-    >>> [is_positive(Signs({}), written_out(M)) for M in (2*S + td.eye(n), S - td.eye(n), td.inv(S))]
+    >>> [is_positive_definite(Signs({}), to_index_notation(M)) for M in (2*S + td.eye(n), S - td.eye(n), td.inv(S))]
     [True, False, True]
     """
     if isinstance(matrix, TensorInverse):
-        return is_positive(signs, matrix.args[0])
-    terms = _terms(matrix)
+        return is_positive_definite(signs, matrix.args[0])
+    terms = _symmetric_summands(matrix)
     if terms is None:
         return False
-    found = [signs.of(weight) if tensor is None or tensor.positive else None for weight, tensor in terms]
-    return all(sign in (">", ">=", "0") for sign in found) and ">" in found
+    signs_of_weights = [signs.of(weight) if tensor is None or tensor.positive else None for weight, tensor in terms]
+    return all(sign in (">", ">=", "0") for sign in signs_of_weights) and ">" in signs_of_weights
 
 
-def _terms(matrix: Any) -> list[tuple[Expr, Any]] | None:
-    """Return the weights of symmetric variables, and of the unit matrix (None), that add up to a matrix, else None."""
+def _symmetric_summands(matrix: Any) -> list[tuple[Expr, Any]] | None:
+    """Return ``(weight, matrix)`` pairs that sum to ``matrix``, each matrix a symmetric symbol or None for the unit
+    matrix; None if it has no such form.
+    """
     row, column = (sympy.Dummy(name, integer=True) for name in "ij")
-    body = entry(matrix, row, column)
+    body = matrix_entry(matrix, row, column)
     if body is None:
         return None
-    found: list[tuple[Expr, Any]] = []
+    summands: list[tuple[Expr, Any]] = []
     for term in sympy.Add.make_args(sympy.expand(body)):
         matrices = [f for f in sympy.Mul.make_args(term) if {row, column} & f.free_symbols]
         if len(matrices) != 1 or not isinstance(matrices[0], TensorEntry | KroneckerDelta):
             return None
         (factor,) = matrices
         if isinstance(factor, KroneckerDelta):
-            tensor, places = None, {*factor.args}
+            tensor, indices = None, {*factor.args}
         else:
-            tensor, places = factor.tensor, {*factor.indices}
-        if places != {row, column} or not (tensor is None or tensor.symmetric):
+            tensor, indices = factor.tensor, {*factor.indices}
+        if indices != {row, column} or not (tensor is None or tensor.symmetric):
             return None
-        found.append((term / factor, tensor))
-    return found
+        summands.append((term / factor, tensor))
+    return summands

@@ -1,4 +1,4 @@
-"""Functions of one affine scalar in pieces: convex where each piece is, and where the slopes at their ends increase."""
+"""Piecewise functions of one scalar: convex if each piece is, and the slopes do not decrease from piece to piece."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ import sympy
 from sympy import Dummy, Expr, S
 from sympy.functions.elementary.piecewise import ExprCondPair
 
-from sympy_tensordiff.convex.affine_parts import SMOOTH, Cut, Variables
-from sympy_tensordiff.convex.conditions import CONDITIONS, NoSign, Term, require, require_values
+from sympy_tensordiff.convex.affine_parts import SMOOTH, Decomposition, Variables
+from sympy_tensordiff.convex.conditions import CONDITIONS, ProofTerm, SignUnknown, require, require_values
 from sympy_tensordiff.convex.generators import POSITIVE, Range
 from sympy_tensordiff.convex.signs import Signs
 
 INEQUALITIES = frozenset({sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge})
-THROUGH = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprCondPair, sympy.And, sympy.Or}
+PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprCondPair, sympy.And, sympy.Or}
 
 
 class _Interval(NamedTuple):
-    """The points ``at`` between two ends, by the symbol ``share``; None for no end."""
+    """An interval between two ends (None for none); ``point`` is any of its points, in terms of the symbol
+    ``parameter``.
+    """
 
     low: Expr | None
     high: Expr | None
-    at: Expr
-    share: Expr
+    point: Expr
+    parameter: Expr
 
 
 def terms_of_pieces(
     signs: Signs,
-    by: Variables,
+    variables: Variables,
     slope: Callable[[Expr], Expr],
-    terms: Callable[[Expr, int], list[Term]],
+    terms: Callable[[Expr, int], list[ProofTerm]],
     scalar: Expr,
-    way: int,
-) -> list[Term]:
-    """The terms of a function in pieces of one affine or inner scalar.
+    curvature: int,
+) -> list[ProofTerm]:
+    """Return the proof terms of a piecewise function of one affine or inner scalar; raise `SignUnknown` if it is not
+    proved convex (``curvature`` 1) or concave (-1).
 
-    Law: it is convex if each piece is, and if neighbours have equal values where they meet, and slopes that increase.
-    An inner scalar needs slopes of one sign as well.
+    Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
+    slopes that increase. An inner scalar needs slopes of one sign as well.
 
     Parameters
     ----------
     slope, terms : callable
         The directional derivative of a scalar, and its terms (1: as a convex one, -1: as a concave one).
-    way : int
+    curvature : int
         1: the function is to be convex; -1: concave.
 
     Raises
@@ -63,154 +66,180 @@ def terms_of_pieces(
     >>> bool(td.certify_convex(huber.xreplace({x: sympy.cosh(x)}), x))
     True
     """
-    reason = NoSign("{} has no rule: {}", scalar, CONDITIONS["rule"])
-    for cut in _cuts(by, scalar):
+    reason = SignUnknown("{} has no rule: {}", scalar, CONDITIONS["rule"])
+    for outer in _univariate_decompositions(variables, scalar):
         try:
-            return _terms(signs, slope, terms, cut, way)
-        except NoSign as failure:
-            reason = failure.written(cut.back)
+            return _terms_of_decomposition(signs, slope, terms, outer, curvature)
+        except SignUnknown as failure:
+            reason = failure.with_parts(outer.parts)
     raise reason
 
 
-def _terms(
-    signs: Signs, slope: Callable[[Expr], Expr], terms: Callable[[Expr, int], list[Term]], cut: Cut, way: int
-) -> list[Term]:
-    """The terms of a function of one scalar."""
-    ((leaf, part),) = cut.back.items()
-    is_inner = bool(cut.inner)
-    cut, part = _scaled(signs, cut, leaf, part)
-    intervals = _intervals(signs, cut, leaf, signs.range_of(part))
-    pieces = [_piece(signs, cut.function, leaf, interval.at) for interval in intervals]
-    slopes, curvatures = ([way * sympy.diff(piece, leaf, order) for piece in pieces] for order in (1, 2))
-    upward = {1, -1}
+def _terms_of_decomposition(
+    signs: Signs,
+    slope: Callable[[Expr], Expr],
+    terms: Callable[[Expr, int], list[ProofTerm]],
+    outer: Decomposition,
+    curvature: int,
+) -> list[ProofTerm]:
+    """Return the proof terms of a piecewise function of the single part of ``outer``."""
+    ((symbol, part),) = outer.parts.items()
+    is_inner = bool(outer.inner)
+    outer, part = _absorb_factor(signs, outer, symbol, part)
+    intervals = _smooth_intervals(signs, outer, symbol, signs.range_of(part))
+    pieces = [_piece_at(signs, outer.function, symbol, interval.point) for interval in intervals]
+    slopes, curvatures = ([curvature * sympy.diff(piece, symbol, order) for piece in pieces] for order in (1, 2))
+    directions = {1, -1}
     for n, interval in enumerate(intervals):
-        at = {leaf: interval.at}
-        require_values(signs, pieces[n].xreplace(at), {interval.share: part})
-        sign = signs.of(curvatures[n].xreplace(at))
-        require("pivot", sign in (">", ">=", "0"), "no sign of {}", curvatures[n].xreplace(cut.back))
+        point = {symbol: interval.point}
+        require_values(signs, pieces[n].xreplace(point), {interval.parameter: part})
+        sign = signs.of(curvatures[n].xreplace(point))
+        require("pivot", sign in (">", ">=", "0"), "no sign of {}", curvatures[n].xreplace(outer.parts))
         if is_inner:
-            sign = signs.of(slopes[n].xreplace(at))
-            upward -= {">": {-1}, "<": {1}, "0": set()}.get(sign[0], upward) if sign else upward
-            require("slope", bool(upward), "the slope {} has no sign", slopes[n].xreplace(cut.back))
+            sign = signs.of(slopes[n].xreplace(point))
+            directions -= {">": {-1}, "<": {1}, "0": set()}.get(sign[0], directions) if sign else directions
+            require("slope", bool(directions), "the slope {} has no sign", slopes[n].xreplace(outer.parts))
         if n:
-            _require_corner(signs, cut, leaf, pieces[n - 1 : n + 1], way, intervals[n - 1].high)
-    weight = _of_intervals(curvatures, leaf, intervals).xreplace(cut.back)
-    found = [Term("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),))] if weight != 0 else []
+            _require_corner(signs, outer, symbol, pieces[n - 1 : n + 1], curvature, intervals[n - 1].high)
+    weight = _piecewise_over_intervals(curvatures, symbol, intervals).xreplace(outer.parts)
+    found = []
+    if weight != 0:
+        found.append(ProofTerm("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),)))
     if is_inner:
-        rate, direction = _of_intervals(slopes, leaf, intervals).xreplace(cut.back), max(upward)
+        rate = _piecewise_over_intervals(slopes, symbol, intervals).xreplace(outer.parts)
+        direction = max(directions)
         found += [t._replace(form=direction * rate * t.form) for t in terms(part, direction)]
     return found
 
 
-def _cuts(by: Variables, scalar: Expr) -> Iterator[Cut]:
-    """A function in pieces as one of a single affine scalar, or of a single inner one, which conditions compare."""
-    sides = [side for r in scalar.atoms(*INEQUALITIES) for side in r.args if by.degree(side) == 2]
+def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[Decomposition]:
+    """Yield decompositions of a piecewise function ``g(h)`` with one scalar ``h``: an affine one, then the one that its
+    conditions compare.
+    """
+    sides = [side for r in scalar.atoms(*INEQUALITIES) for side in r.args if variables.degree(side) == 2]
     inner = {side.args[0] if isinstance(side, sympy.Abs) else side for side in sides}
-    opaque = {a for a in inner if by.degree(a) == 2}
-    cuts = [by.cut(scalar, finest=finest, through=THROUGH) for finest in (False, True)]
-    yield from [cut for cut in cuts if len(cut.back) == len(cut.leaves) == 1][:1]
-    yield from [cut for cut in (by.cut(scalar, opaque, through=THROUGH),) if len(cut.back) == len(cut.inner) == 1]
+    opaque = {a for a in inner if variables.degree(a) == 2}
+    found = [variables.decompose(scalar, finest=finest, through=PIECEWISE_FUNCTIONS) for finest in (False, True)]
+    yield from [d for d in found if len(d.parts) == len(d.affine) == 1][:1]
+    by_compared = variables.decompose(scalar, opaque, through=PIECEWISE_FUNCTIONS)
+    if len(by_compared.parts) == len(by_compared.inner) == 1:
+        yield by_compared
 
 
-def _require_corner(signs: Signs, cut: Cut, leaf: Expr, pieces: list[Expr], way: int, end: Any) -> None:
-    """Require that two pieces have values at an end, which are equal, and slopes that increase."""
+def _require_corner(
+    signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
+) -> None:
+    """Require that two neighbouring pieces are defined and equal at ``end``, and that the slope does not decrease
+    there; raise `SignUnknown` otherwise.
+    """
     left, right = pieces
-    nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if leaf in node.free_symbols}
+    nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
     for node in sorted(nodes, key=sympy.default_sort_key):
         if isinstance(node, sympy.log) or signs.of(node.exp) != ">":
-            base = node.args[0].xreplace({leaf: end})
-            require("pole", signs.of(base) in (">", "<"), "no sign of {}", node.args[0].xreplace(cut.back))
-    middle, shown = _piece(signs, cut.function, leaf, end), cut.function.xreplace(cut.back)
-    values = [(middle - piece).xreplace({leaf: end}) for piece in pieces]
+            base = node.args[0].xreplace({symbol: end})
+            require("pole", signs.of(base) in (">", "<"), "no sign of {}", node.args[0].xreplace(outer.parts))
+    middle = _piece_at(signs, outer.function, symbol, end)
+    shown = outer.function.xreplace(outer.parts)
+    values = [(middle - piece).xreplace({symbol: end}) for piece in pieces]
     require("meeting", all(map(signs.is_zero, values)), "{} at {}", shown, end)
-    corner = way * (sympy.diff(right, leaf) - sympy.diff(left, leaf)).xreplace({leaf: end})
+    corner = curvature * (sympy.diff(right, symbol) - sympy.diff(left, symbol)).xreplace({symbol: end})
     require("corner", signs.of(corner) in (">", ">=", "0"), "{} at {}", shown, end)
 
 
-def _of_intervals(values: list[Expr], leaf: Expr, intervals: list[_Interval]) -> Expr:
-    """One value in each interval."""
-    pairs = [(value, leaf < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
+def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Interval]) -> Expr:
+    """Return the `Piecewise` that has one of ``values`` in each interval."""
+    pairs = [(value, symbol < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
     return sympy.Piecewise(*pairs, (values[-1], True))
 
 
-def _scaled(signs: Signs, cut: Cut, leaf: Expr, part: Expr) -> tuple[Cut, Expr]:
-    """The function of a multiple of its scalar, where it has the factor in no other place: ``y*x`` for ``x``."""
-    slopes = [sympy.diff(border, leaf) for border in _borders(cut.function)]
-    factor = next((slope for slope in slopes if leaf not in slope.free_symbols and signs.of(slope) is None), S.One)
-    function = cut.function.xreplace({leaf: leaf / factor})
+def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
+    """Rewrite the function in terms of a multiple of its scalar if it depends on that multiple only: ``y*x`` instead of
+    ``x``.
+    """
+    slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
+    factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
+    function = outer.function.xreplace({symbol: symbol / factor})
     if factor == 1 or function.has(factor):
-        return cut, part
-    return Cut(function, {leaf: factor * part}, {}), factor * part
+        return outer, part
+    return Decomposition(function, {symbol: factor * part}, {}), factor * part
 
 
-def _intervals(signs: Signs, cut: Cut, leaf: Expr, known: Range) -> list[_Interval]:
-    """The intervals in which no condition and no absolute value changes, in order."""
+def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
+    """Return, in order, the intervals of the scalar in which no condition and no absolute value changes."""
     ends: list[Expr] = []
-    for end in sorted(_ends(signs, cut.function, leaf), key=sympy.default_sort_key):
+    for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):
         order = [signs.of(end - other) for other in ends]
         require("order", None not in order and not {">=", "<="} & set(order), "{}", end)
         if "0" not in order:
             ends.insert(order.count(">"), end)
     points: list[Expr | None] = [None, *ends, None]
-    for bound, outside, side in ((known.low, "<", 0), (known.high, ">", -1)):
+    for bound, outside, side in ((range_of_part.low, "<", 0), (range_of_part.high, ">", -1)):
         sides = {end: None if bound is None else signs.of(end - bound) for end in ends}
-        if bound is not None and {"<", ">", "0"} >= set(sides.values()):  # else the bound is of no use
+        if bound is not None and {"<", ">", "0"} >= set(sides.values()):  # otherwise the bound does not help
             points = [end for end in points if sides.get(end) not in (outside, "0")]
             points[side] = bound
-    return [_between(signs, low, high) for low, high in pairwise(points)]
+    return [_make_interval(signs, low, high) for low, high in pairwise(points)]
 
 
-def _between(signs: Signs, low: Expr | None, high: Expr | None) -> _Interval:
-    share = Dummy("r", real=True)
-    signs.given[share] = POSITIVE if low is None or high is None else Range(S.Zero, S.One)
+def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Interval:
+    """Return the interval between two ends, with a new parameter whose range is declared in ``signs``."""
+    parameter = Dummy("r", real=True)
+    signs.declared[parameter] = POSITIVE if low is None or high is None else Range(S.Zero, S.One)
     if low is not None:
-        return _Interval(low, high, low + share * (1 if high is None else high - low), share)
-    return _Interval(low, high, share if high is None else high - share, share)
+        return _Interval(low, high, low + parameter * (1 if high is None else high - low), parameter)
+    return _Interval(low, high, parameter if high is None else high - parameter, parameter)
 
 
-def _ends(signs: Signs, function: Expr, leaf: Expr) -> set[Expr]:
-    """Where the sides of an inequality are equal, or what an absolute value is taken of is 0."""
+def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
+    """Return the values of ``symbol`` at which an inequality or an absolute value changes; raise `SignUnknown` if one
+    is not affine.
+    """
     found = set()
-    for border in _borders(function):
+    for border in _border_expressions(function):
         for sign in (1, -1):
             line = border.replace(sympy.Abs, lambda inner, sign=sign: sign * inner)
-            slope = sympy.diff(line, leaf)
-            require("order", leaf not in slope.free_symbols, "{}", border)
+            slope = sympy.diff(line, symbol)
+            require("order", symbol not in slope.free_symbols, "{}", border)
             if signs.of(slope) != "0":
                 require("order", signs.of(slope) in (">", "<"), "{}", border)
-                found.add(sympy.expand(-line.xreplace({leaf: S.Zero}) / slope))
+                found.add(sympy.expand(-line.xreplace({symbol: S.Zero}) / slope))
     return found
 
 
-def _borders(function: Expr) -> list[Expr]:
-    """What is 0 where a condition or an absolute value changes."""
+def _border_expressions(function: Expr) -> list[Expr]:
+    """Return the expressions that are 0 where a condition or an absolute value changes."""
     sides = [r.lhs - r.rhs for r in function.atoms(*INEQUALITIES)]
     return sorted(sides + [a.args[0] for a in function.atoms(sympy.Abs)], key=sympy.default_sort_key)
 
 
-def _piece(signs: Signs, function: Any, leaf: Expr, at: Expr) -> Expr:
-    """The piece at a point, with the signs of absolute values there."""
+def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
+    """Return the piece of ``function`` that applies at ``point``, with absolute values resolved; raise `SignUnknown` if
+    there is none.
+    """
 
     def resolved(scalar: Expr) -> Expr:
-        way = {}
+        """Return ``scalar`` without absolute values, by the signs of their arguments at the point."""
+        resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
-            sign = signs.of(node.args[0].xreplace({leaf: at}))
+            sign = signs.of(node.args[0].xreplace({symbol: point}))
             require("order", sign is not None, "{}", node)
-            way[node] = node.args[0] * (1 if str(sign)[0] in ">0" else -1)
-        return scalar.xreplace(way)
+            resolved_values[node] = node.args[0] * (1 if str(sign)[0] in ">0" else -1)
+        return scalar.xreplace(resolved_values)
 
     for piece, condition in function.args:
-        if _holds(signs, condition, lambda scalar: resolved(scalar).xreplace({leaf: at})):
+        if _condition_holds(signs, condition, lambda scalar: resolved(scalar).xreplace({symbol: point})):
             return resolved(piece)
-    raise NoSign("{} has no value at {}", function, at)
+    raise SignUnknown("{} has no value at {}", function, point)
 
 
-def _holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
-    """Whether a condition is true at a point."""
+def _condition_holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
+    """Return whether ``condition`` is true at the point where ``value`` evaluates scalars; raise `SignUnknown` if a
+    sign is unknown.
+    """
     if condition in (True, False):
         return bool(condition)
     if isinstance(condition, sympy.And | sympy.Or):
-        each = [_holds(signs, part, value) for part in condition.args]
+        each = [_condition_holds(signs, part, value) for part in condition.args]
         return all(each) if isinstance(condition, sympy.And) else any(each)
     require("order", condition.func in INEQUALITIES, "{}", condition)
     sign = signs.of(value(condition.lhs - condition.rhs))

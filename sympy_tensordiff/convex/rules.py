@@ -1,6 +1,6 @@
-"""The rules of a certificate: each writes the second derivative in a direction as terms that are not negative.
+"""The rules of a certificate: each writes the second derivative along a direction as a sum of nonnegative terms.
 
-A condition on signs is asked for all values of generators in open ranges; what follows at their bounds, follows by
+A sign condition must hold for all values of the generators in open ranges; at the bounds, convexity follows by
 continuity.
 """
 
@@ -13,95 +13,109 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, in_one_sum, inverse_of
-from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_one
-from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, enter_domain, require
+from sympy_tensordiff.convex.affine_parts import (
+    KINKS,
+    SMOOTH,
+    Decomposition,
+    Variables,
+    inverse_of,
+    merge_sums_over_equal_ranges,
+)
+from sympy_tensordiff.convex.cauchy_schwarz import CauchySchwarzBound, bound_of_sum, decompose_univariate
+from sympy_tensordiff.convex.conditions import ProofTerm, RuleDoesNotApply, SignUnknown, enter_domain, require
 from sympy_tensordiff.convex.generators import AT_LEAST_ZERO, FREE
-from sympy_tensordiff.convex.matrices import is_affine, is_positive
+from sympy_tensordiff.convex.matrices import is_positive_definite, is_symmetric_affine
 from sympy_tensordiff.convex.pieces import terms_of_pieces
-from sympy_tensordiff.convex.quadratic import active, gram_form, slopes_along
+from sympy_tensordiff.convex.quadratic import active_argument_value, directional_derivative, gram_form
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
-MOST_SYMBOLS = 6
-"""A function of more affine parts and inner scalars at once is not tried."""
+MAX_PARTS = 6
+"""Functions of more affine parts and inner scalars are not tried."""
 
-LONG = 15
-"""A weight of more operations is factored for readers."""
+MAX_UNFACTORED_OPERATIONS = 15
+"""Weights with more operations are factored for readers."""
 
 
-class Rules:
-    """The rules over one set of variables, with signs of scalars and directions.
+class ConvexityRules:
+    """The rules for one set of variables, with the signs of scalars and the directions.
 
     Parameters
     ----------
     signs : Signs
     variables : Variables
     directions : mapping
-        For each variable the tensor or symbol that stands for its direction.
+        The tensor or symbol of the direction of each variable.
     matrices : mapping
-        For each symbol that stands for a logarithm of a determinant its matrix.
+        The matrix of each symbol that stands for a logarithm of a determinant.
     """
 
     def __init__(
         self, signs: Signs, variables: Variables, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]
     ) -> None:
-        self.signs, self.by, self.directions, self.matrices = signs, variables, dict(directions), dict(matrices)
-        self.slope = slopes_along(directions, matrices)
-        self._known: dict[tuple[Expr, int], list[Term] | NoSign] = {}
+        self.signs, self.variables, self.directions, self.matrices = signs, variables, dict(directions), dict(matrices)
+        self.slope = directional_derivative(directions, matrices)
+        self._memo: dict[tuple[Expr, int], list[ProofTerm] | SignUnknown] = {}
 
-    def terms(self, scalar: Expr, way: int) -> list[Term]:
-        """The terms of ``way`` times the second derivative: 1 for convex, -1 for concave.
+    def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave),
+        cached; raise `SignUnknown` if no rule proves them nonnegative.
 
         Raises
         ------
         NoSign
         """
-        if (scalar, way) not in self._known:
+        if (scalar, curvature) not in self._memo:
             try:
-                self._known[scalar, way] = self._terms(scalar, way)
-            except NoSign as failure:
-                self._known[scalar, way] = failure
-        known = self._known[scalar, way]
-        if isinstance(known, NoSign):
-            raise known
-        return known
+                self._memo[scalar, curvature] = self._terms(scalar, curvature)
+            except SignUnknown as failure:
+                self._memo[scalar, curvature] = failure
+        result = self._memo[scalar, curvature]
+        if isinstance(result, SignUnknown):
+            raise result
+        return result
 
-    def _terms(self, scalar: Expr, way: int) -> list[Term]:
-        if self.by.degree(scalar) < 2:
+    def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms by the rule for the outermost node of ``scalar``; [] if it is affine."""
+        if self.variables.degree(scalar) < 2:
             return []
-        if isinstance(scalar, IndexedReduction) and self.by.in_limits(scalar):
-            raise NoSign("{} has a variable in the limits", scalar)
+        if isinstance(scalar, IndexedReduction) and self.variables.in_limits(scalar):
+            raise SignUnknown("{} has a variable in the limits", scalar)
         if isinstance(scalar, IndexedSum):
-            return self._first([self.sum_of_terms, self.gram], scalar, way)
+            return self._first_applicable([self.apply_sum, self.apply_gram_form], scalar, curvature)
         if isinstance(scalar, IndexedMax | IndexedMin) or scalar.func in KINKS:
-            return self.kink(scalar, way)
+            return self.apply_kink(scalar, curvature)
         if scalar in self.matrices:
-            return self.log_determinant(scalar, way)
+            return self.apply_log_determinant(scalar, curvature)
         if inverse_of(scalar) is not None:
-            return self.gram(scalar, way)
+            return self.apply_gram_form(scalar, curvature)
         if isinstance(scalar, sympy.Piecewise):
-            return terms_of_pieces(self.signs, self.by, self.slope, self.terms, scalar, way)
+            return terms_of_pieces(self.signs, self.variables, self.slope, self.terms, scalar, curvature)
         require("rule", scalar.func in SMOOTH, "{} has no rule", scalar)
-        return self._first([self.composition, self.gram, self.of_one_sum], scalar, way)
+        rules = [self.apply_composition, self.apply_gram_form, self.apply_merged_sum]
+        return self._first_applicable(rules, scalar, curvature)
 
-    def _first(self, rules: Iterable[Callable[[Expr, int], list[Term]]], scalar: Expr, way: int) -> list[Term]:
-        """The terms of the first rule that gives some, else the reason of the last one that fits the scalar."""
-        reason = NoSign("{} has no rule", scalar)
+    def _first_applicable(
+        self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
+    ) -> list[ProofTerm]:
+        """Return the proof terms of the first of ``rules`` that succeeds; raise the `SignUnknown` of the last one that
+        applies.
+        """
+        reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
             try:
-                return rule(scalar, way)
-            except NoFit:
+                return rule(scalar, curvature)
+            except RuleDoesNotApply:
                 continue
-            except NoSign as failure:
+            except SignUnknown as failure:
                 reason = failure
         raise reason
 
     # ---------------------------------------------------------------- sums and compositions
 
-    def sum_of_terms(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
+    def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
 
         >>> import sympy_tensordiff as td
         >>> n, i = td.indices("n i")
@@ -109,10 +123,11 @@ class Rules:
         >>> print(*td.certify_convex(td.IndexedSum(x[i]**4, (i, 0, n - 1)), x).terms)
         square: IndexedSum(12*v_x[i]**2*x[i]**2, (i, 0, n - 1)) since 12*x[i]**2 >= 0
         """
-        return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], way)]
+        return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
-    def of_one_sum(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: multiples of sums over one range are one sum; what is not convex in one may be in the other.
+    def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
+        multiples of sums over one range are one sum, which may be convex if a summand alone is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -120,13 +135,15 @@ class Rules:
         >>> bool(td.certify_convex(td.sum(x**2) + td.sum(td.log(1 + x**2)), x))
         True
         """
-        merged = in_one_sum(self.by, scalar)
+        merged = merge_sums_over_equal_ranges(self.variables, scalar)
         if merged == scalar:
-            raise NoFit("{} has no sums over one range", scalar)
-        return self.terms(merged, way)
+            raise RuleDoesNotApply("{} has no sums over one range", scalar)
+        return self.terms(merged, curvature)
 
-    def composition(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: ``g(a, s)`` with affine ``a`` has ``v' H v = d' G d + sum(g_s * v' H_s v)``, ``d`` the derivatives in v.
+    def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms of a composition ``g(a, s)`` with affine ``a``, by the chain rule.
+
+        Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -135,72 +152,78 @@ class Rules:
         >>> bool(td.certify_convex(sympy.Max(x, 1)**2, x)), bool(td.certify_convex(sympy.Max(x, -1)**2, x))
         (True, False)
         """
-        return self._first((partial(self._composition, cut=cut) for cut in self._cuts(scalar)), scalar, way)
+        rules = (partial(self._terms_of_composition, outer=d) for d in self._decompositions(scalar))
+        return self._first_applicable(rules, scalar, curvature)
 
-    def _cuts(self, scalar: Expr) -> Iterator[Cut]:
-        """Ways to cut a scalar: at the arguments of the outermost function, at affine parts, at their terms."""
-        inner = [a for a in scalar.args if self.by.degree(a) == 2]
-        if isinstance(scalar, sympy.Pow) and self.by.degree(scalar.exp):
+    def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
+        """Yield decompositions of ``scalar``: at the arguments of the outermost function, at affine parts, at their
+        terms.
+        """
+        inner = [a for a in scalar.args if self.variables.degree(a) == 2]
+        if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
             inner = []
         seen: list[set[Expr]] = []
         for opaque, finest in ((inner, False), ((), False), ((), True)):
-            cut = self.by.cut(scalar, opaque, finest=finest)
-            if set(cut.back.values()) not in seen:
-                seen.append(set(cut.back.values()))
-                yield cut
+            outer = self.variables.decompose(scalar, opaque, finest=finest)
+            if set(outer.parts.values()) not in seen:
+                seen.append(set(outer.parts.values()))
+                yield outer
 
-    def _composition(self, scalar: Expr, way: int, cut: Cut) -> list[Term]:
-        require("rule", self.by.degree(cut.function) == 0, "{} has no rule", scalar)
-        symbols = (*cut.leaves, *cut.inner)
-        if len(symbols) > MOST_SYMBOLS:
-            raise NoSign("{} is a function of more than {} parts at once", scalar, MOST_SYMBOLS)
-        self._enter(cut)
-        function = way * cut.function
+    def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
+        """Return the proof terms of a composition, by squares if possible, else by the Cauchy-Schwarz bound."""
+        require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
+        symbols = (*outer.affine, *outer.inner)
+        if len(symbols) > MAX_PARTS:
+            raise SignUnknown("{} is a function of more than {} parts at once", scalar, MAX_PARTS)
+        self._enter_domain(outer)
+        function = curvature * outer.function
         slopes = {s: sympy.diff(function, s) for s in symbols}
         second = sympy.Matrix(len(symbols), len(symbols), lambda a, b: sympy.diff(slopes[symbols[a]], symbols[b]))
         try:
-            terms = self._squares(second, symbols, cut)
-            for s in cut.inner:
-                terms += self._scaled(slopes[s], cut, s)
+            terms = self._sum_of_squares(second, symbols, outer)
+            for s in outer.inner:
+                terms += self._terms_times_slope(slopes[s], outer, s)
             return terms
-        except NoSign:
-            bent = [a for a, s in enumerate(symbols) if isinstance(cut.inner.get(s), IndexedSum)]
-            if not any(self.signs.of(second[a, a]) in ("<", "<=", "0") for a in bent if any(second.row(a))):
+        except SignUnknown:
+            nonlinear_sums = [a for a, s in enumerate(symbols) if isinstance(outer.inner.get(s), IndexedSum)]
+            if not any(self.signs.of(second[a, a]) in ("<", "<=", "0") for a in nonlinear_sums if any(second.row(a))):
                 raise
-            return self._cauchy_schwarz(second, symbols, slopes, cut)
+            return self._cauchy_schwarz(second, symbols, slopes, outer)
 
-    def _enter(self, cut: Cut) -> None:
-        """The domain of the function of a cut; a quadratic form that is not negative has that range."""
+    def _enter_domain(self, outer: Decomposition) -> None:
+        """Declare the ranges of the parts of ``outer``; a nonnegative quadratic form has that range."""
         ranges = {}
-        for symbol, node in cut.back.items():
-            known = self.signs.range_of(node)
-            ranges[symbol] = AT_LEAST_ZERO if known == FREE and self._forms(node) else known
-        enter_domain(self.signs, cut, ranges, self._is_concave)
+        for symbol, node in outer.parts.items():
+            interval = self.signs.range_of(node)
+            ranges[symbol] = AT_LEAST_ZERO if interval == FREE and self._terms_of_nonnegative_form(node) else interval
+        enter_domain(self.signs, outer, ranges, self._is_concave)
 
     def _is_concave(self, scalar: Expr) -> bool:
+        """Return whether the rules prove ``scalar`` concave."""
         try:
             self.terms(scalar, -1)
-        except NoSign:
+        except SignUnknown:
             return False
         return True
 
-    def _scaled(self, slope: Expr, cut: Cut, symbol: Expr) -> list[Term]:
-        """The terms of an inner scalar times the slope of the outer function."""
-        node, sign = cut.inner[symbol], self.signs.of(slope)
+    def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
+        """Return the proof terms of the inner scalar ``symbol`` times the ``slope`` of the outer function in it."""
+        node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
             return []
-        shown = slope.xreplace(cut.back)
-        require("slope", sign is not None, "the slope {} has no sign", shown)
-        upward = sign is None or sign[0] == ">"
-        fact = (shown, sign or ">=")
-        factor = shown if upward else -shown
+        printed = slope.xreplace(outer.parts)
+        require("slope", sign is not None, "the slope {} has no sign", printed)
+        is_increasing = sign is None or sign[0] == ">"
+        fact = (printed, sign or ">=")
+        factor = printed if is_increasing else -printed
         return [
-            t._replace(form=factor * t.form, facts=t.facts if shown.is_Rational else (*t.facts, fact))
-            for t in self.terms(node, 1 if upward else -1)
+            t._replace(form=factor * t.form, facts=t.facts if printed.is_Rational else (*t.facts, fact))
+            for t in self.terms(node, 1 if is_increasing else -1)
         ]
 
-    def _squares(self, matrix: Any, symbols: Sequence[Expr], cut: Cut) -> list[Term]:
-        """Law: a symmetric matrix is positive semidefinite if its pivots are not negative; ``d' G d`` as squares.
+    def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
+        """Return ``d' G d`` as a sum of squares by pivoting; raise `SignUnknown` if a pivot may be negative. Law: a
+        symmetric matrix is positive semidefinite if its pivots are not negative.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -212,30 +235,33 @@ class Rules:
         while rest:
             signs = {a: self.signs.of(matrix[a, a]) for a in rest}
             pivot = min(rest, key=lambda a: (signs[a] not in (">", ">=", "0"), signs[a] == "0", a))
-            sign, value, shown = signs[pivot], matrix[pivot, pivot], matrix[pivot, pivot].xreplace(cut.back)
-            require("pivot", sign in (">", ">=", "0"), "no sign of {}", shown)
+            sign, value, printed = (signs[pivot], matrix[pivot, pivot], matrix[pivot, pivot].xreplace(outer.parts))
+            require("pivot", sign in (">", ">=", "0"), "no sign of {}", printed)
             rest.remove(pivot)
             if sign == "0":
                 zero = all(self.signs.is_zero(matrix[pivot, b]) for b in rest)
-                require("zero pivot", zero, "a product of {} and another part", cut.back[symbols[pivot]])
+                require("zero pivot", zero, "a product of {} and another part", outer.parts[symbols[pivot]])
                 continue
             ratios = {b: matrix[pivot, b] / value for b in rest}
-            linear = self.slope(cut.back[symbols[pivot]])
+            linear = self.slope(outer.parts[symbols[pivot]])
             for b, ratio in ratios.items():
                 if not self.signs.is_zero(ratio):
-                    linear += ratio.xreplace(cut.back) * self.slope(cut.back[symbols[b]])
+                    linear += ratio.xreplace(outer.parts) * self.slope(outer.parts[symbols[b]])
             for b in rest:
                 for c in rest:
                     matrix[b, c] -= ratios[b] * matrix[pivot, c]
-            if shown.count_ops() > LONG:
-                shown = self.signs.factored(value).xreplace(cut.back)
-            terms.append(Term("square", shown * linear**2, (shown, linear), ((shown, str(sign)),)))
+            if printed.count_ops() > MAX_UNFACTORED_OPERATIONS:
+                printed = self.signs.factored(value).xreplace(outer.parts)
+            terms.append(ProofTerm("square", printed * linear**2, (printed, linear), ((printed, str(sign)),)))
         return terms
 
     # ---------------------------------------------------------------- Cauchy and Schwarz
 
-    def _cauchy_schwarz(self, second: Any, symbols: Sequence[Expr], slopes: Any, cut: Cut) -> list[Term]:
-        """Law: ``(sum(h'*z))**2 <= sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
+    def _cauchy_schwarz(
+        self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
+    ) -> list[ProofTerm]:
+        """Return the proof terms of a composition with inner sums, each bounded by Cauchy-Schwarz. Law:
+        ``(sum(h'*z))**2 <= sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -249,69 +275,76 @@ class Rules:
         """
         matrix, terms = second.as_mutable(), []
         for a, s in enumerate(symbols):
-            if s in cut.leaves:
+            if s in outer.affine:
                 continue
-            node, slope = cut.inner[s], slopes[s]
+            node, slope = outer.inner[s], slopes[s]
             sign = self.signs.of(slope)
-            alone = all(self.signs.is_zero(matrix[a, b]) for b in range(len(symbols)))
-            found = self._bound(node, s) if isinstance(node, IndexedSum) and not alone else None
+            is_isolated = all(self.signs.is_zero(matrix[a, b]) for b in range(len(symbols)))
+            found = self._bound(node, s) if isinstance(node, IndexedSum) and not is_isolated else None
             if found is None or sign in (None, "0"):
-                terms += self._scaled(slope, cut, s)
+                terms += self._terms_times_slope(slope, outer, s)
                 continue
-            upward = found.sign == str(sign)[0]
-            require("slope", upward, "{} times {} has no sign", slope.xreplace(cut.back), node)
+            has_equal_signs = found.sign == str(sign)[0]
+            require("slope", has_equal_signs, "{} times {} has no sign", slope.xreplace(outer.parts), node)
             matrix[a, a] += slope / found.ratio
-            outer, ratio = slope.xreplace(cut.back), found.ratio.xreplace(cut.back)
-            facts = [(outer, str(sign))]
+            outer_slope, ratio = slope.xreplace(outer.parts), found.ratio.xreplace(outer.parts)
+            facts = [(outer_slope, str(sign))]
             if found.summand is None:
                 squares = found.curvature
             else:
-                ((part, inner),) = found.summand.back.items()
+                ((part, inner),) = found.summand.parts.items()
                 squares = IndexedSum(found.curvature * self.slope(inner) ** 2, *node.args[1:])
                 facts = [(found.curvature, found.sign), *facts]
                 if part in found.summand.inner:
-                    way = 1 if found.sign == ">" else -1
-                    rest = self._scaled(way * sympy.diff(found.summand.function, part), found.summand, part)
-                    terms += [t._replace(form=way * outer * IndexedSum(t.form, *node.args[1:])) for t in rest]
+                    curvature = 1 if found.sign == ">" else -1
+                    rest = self._terms_times_slope(
+                        curvature * sympy.diff(found.summand.function, part), found.summand, part
+                    )
+                    terms += [
+                        t._replace(form=curvature * outer_slope * IndexedSum(t.form, *node.args[1:])) for t in rest
+                    ]
             product = self.slope(node)
-            form = outer * (squares - product**2 / ratio)
-            terms.append(Term("Cauchy-Schwarz", form, (outer, squares, product, ratio), tuple(facts)))
-        return terms + self._squares(matrix, symbols, cut)
+            form = outer_slope * (squares - product**2 / ratio)
+            terms.append(ProofTerm("Cauchy-Schwarz", form, (outer_slope, squares, product, ratio), tuple(facts)))
+        return terms + self._sum_of_squares(matrix, symbols, outer)
 
-    def _bound(self, node: Expr, symbol: Expr) -> Bound | None:
-        """The bound of a sum: twice itself for a quadratic form, else by its summand."""
-        forms = self._forms(node)
+    def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
+        """Return the Cauchy-Schwarz bound of a sum: twice the sum for a quadratic form, else from its summand; None if
+        there is none.
+        """
+        forms = self._terms_of_nonnegative_form(node)
         if forms:
             # (b' A v)**2 <= b' A b * v' A v, and (b' M V M b)**2 <= b' M b * b' M V M V M b with M an inverse.
             is_quadratic = all(t.rule != "matrix fractional" for t in forms)
-            if is_quadratic or self._is_of_inverse(node):
+            if is_quadratic or self._depends_on_one_inverse(node):
                 ratio = 2 * symbol if is_quadratic else symbol / 2
-                return Bound(">", ratio, sympy.Add(*(t.form for t in forms)), None)
-        summand = cut_of_one(self.by, node.args[0])
+                return CauchySchwarzBound(">", ratio, sympy.Add(*(t.form for t in forms)), None)
+        summand = decompose_univariate(self.variables, node.args[0])
         if summand is None:
             return None
-        self._enter(summand)
+        self._enter_domain(summand)
         return bound_of_sum(self.signs, node, symbol, summand)
 
-    def _is_of_inverse(self, node: Expr) -> bool:
-        """Whether a sum reads the variables in the inverse of one affine matrix only."""
-        parts = nodes_in([node], self.by.arguments)
-        read = [a for a in parts if not self.by.arguments(a) and self.by.degree(a)]
-        return len({inverse_of(a) for a in read}) == 1 and is_affine(self.by, inverse_of(read[0]))
+    def _depends_on_one_inverse(self, node: Expr) -> bool:
+        """Return whether the sum ``node`` reads the variables only in the inverse of one affine matrix."""
+        nodes = nodes_in([node], self.variables.arguments)
+        read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
+        return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
-    def _forms(self, node: Expr) -> list[Term]:
-        """The terms of a sum that is a Gram form, and so not negative itself; none for others."""
-        if not isinstance(node, IndexedSum) or self.by.degree(node) < 2:
+    def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
+        """Return the proof terms of a sum that is a Gram form, and so nonnegative itself; [] for any other node."""
+        if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
         try:
-            return self.gram(node, 1)
-        except NoSign:
+            return self.apply_gram_form(node, 1)
+        except SignUnknown:
             return []
 
     # ---------------------------------------------------------------- kinks
 
-    def kink(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: the greatest of convex scalars is convex; ``abs(a)`` is ``Max(a, -a)``.
+    def apply_kink(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is
+        convex; ``abs(a)`` is ``Max(a, -a)``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x = sympy.Symbol("x", real=True)
@@ -319,19 +352,22 @@ class Rules:
         (True, False)
         """
         if isinstance(scalar, sympy.Abs):
-            require("absolute value", self.by.degree(scalar.args[0]) < 2, "{} has an argument of both signs", scalar)
-            require("maximum", way == 1, "{} is not concave", scalar)
+            require(
+                "absolute value", self.variables.degree(scalar.args[0]) < 2, "{} has an argument of both signs", scalar
+            )
+            require("maximum", curvature == 1, "{} is not concave", scalar)
             return []
         above = 1 if isinstance(scalar, sympy.Max | IndexedMax) else -1
-        require("maximum", way == above, "{} is not {}", scalar, "convex" if way == 1 else "concave")
+        require("maximum", curvature == above, "{} is not {}", scalar, "convex" if curvature == 1 else "concave")
         arguments = scalar.args if scalar.func in KINKS else scalar.args[:1]
-        found = [(a, t) for a in arguments for t in self.terms(a, way)]
-        return [t._replace(form=active(scalar, {b: t.form}.get)) for b, t in found]
+        found = [(a, t) for a in arguments for t in self.terms(a, curvature)]
+        return [t._replace(form=active_argument_value(scalar, {b: t.form}.get)) for b, t in found]
 
     # ---------------------------------------------------------------- quadratic forms and matrices
 
-    def gram(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: ``sum(w*B*B')`` is a square where an exchange of its two ends keeps the summand, and ``w >= 0``.
+    def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof terms of a Gram form; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is
+        a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -339,18 +375,21 @@ class Rules:
         >>> bool(td.certify_convex(td.dot(x, A @ A.T @ x), x)), bool(td.certify_convex(td.dot(x, A @ x), x))
         (True, False)
         """
-        found = gram_form(self.by, self.directions, scalar)
+        found = gram_form(self.variables, self.directions, scalar)
         if found is None:
-            raise NoFit("{} is no Gram form", scalar)
-        weight, form, rule, factors, tied = found
-        for matrix in tied:
-            require("middle", is_positive(self.signs, matrix), "{} is not declared positive definite", matrix)
-        sign = self.signs.of(way * weight)
-        require("weight", sign in (">", ">=", "0"), "no sign of {}", way * weight)
-        return [Term(rule, way * form, factors, () if weight.is_Rational else ((way * weight, str(sign)),))]
+            raise RuleDoesNotApply("{} is no Gram form", scalar)
+        weight, form, rule, factors, middle_matrices = found
+        for matrix in middle_matrices:
+            require("middle", is_positive_definite(self.signs, matrix), "{} is not declared positive definite", matrix)
+        sign = self.signs.of(curvature * weight)
+        require("weight", sign in (">", ">=", "0"), "no sign of {}", curvature * weight)
+        return [
+            ProofTerm(rule, curvature * form, factors, () if weight.is_Rational else ((curvature * weight, str(sign)),))
+        ]
 
-    def log_determinant(self, scalar: Expr, way: int) -> list[Term]:
-        """Law: ``-log(det(S))`` is convex: ``v' H v = trace(inv(S)*V*inv(S)*V)``.
+    def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
+        """Return the proof term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
+        trace(inv(S)*V*inv(S)*V)``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -358,5 +397,5 @@ class Rules:
         >>> bool(td.certify_convex(-td.logdet(S), S)), bool(td.certify_convex(td.logdet(S), S))
         (True, False)
         """
-        require("maximum", way == -1, "log(det({})) is not convex", self.matrices[scalar])
-        return [Term("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]
+        require("maximum", curvature == -1, "log(det({})) is not convex", self.matrices[scalar])
+        return [ProofTerm("log-determinant", -self.slope(self.slope(scalar)), (self.matrices[scalar],), ())]

@@ -42,6 +42,7 @@ import sympy
 from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.arithmetic import JOINED_LIMIT
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
@@ -201,7 +202,7 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """D (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
     if position == 0:
         return graph.zero
-    if node.shape and graph.is_choice(cotangent):
+    if (node.shape or cotangent.depth <= JOINED_LIMIT) and graph.is_choice(cotangent):
         # The choice inside of the one around it: so the cotangents of all branches choose by the same condition first.
         sides = [side if side is graph.zero else _select(graph, node, side, position) for side in cotangent.args[1:]]
         return graph.select(cotangent.args[0], *sides)
@@ -241,6 +242,9 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
     wins = [beyond(mine, a) for a in numbers]
     if not others:
+        if cotangent.op == "select":  # where this one is the greatest, it is what a choice around it compares
+            condition = replace(graph, cotangent.args[0], {node: mine})
+            cotangent = graph.select(condition, *cotangent.args[1:])
         return graph.select(graph.logic("and", wins), cotangent, graph.zero)
     if len(others) == 1:
         half = graph.select(graph.compare("eq", mine, others[0]), graph.scale(Fraction(1, 2), cotangent), graph.zero)

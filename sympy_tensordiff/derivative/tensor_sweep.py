@@ -54,6 +54,8 @@ class TensorSweep(ReverseSweep[Node]):
         """Runs the sweep; ``cotangent`` has the shape ``prefix + root.shape``."""
         self._prefix = prefix
         self._unconditional = unconditional(root)
+        if root in self.graph.letters and not prefix and cotangent.op == "tensor":
+            self.graph.letters.setdefault(cotangent, self.graph.letters[root])
         self._hand(root, cotangent)
         return self._run()
 

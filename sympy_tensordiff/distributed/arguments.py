@@ -1,4 +1,4 @@
-"""What a call of `DaskFunction` is given: blocks, bytes, arrays, files, and the sizes that follow from them."""
+"""Arguments of `DaskFunction`: block sizes, memory limits, arrays, files, and the sizes that follow from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def import_dask() -> tuple[Any, Any]:
-    """Dask and its arrays, or an error that says what to install."""
+    """Return the modules ``dask`` and ``dask.array``; raise `BackendError` with installation advice if Dask is
+    missing.
+    """
     try:
         import dask
         import dask.array as da
@@ -25,8 +27,10 @@ def import_dask() -> tuple[Any, Any]:
     return dask, da
 
 
-def checked_blocks(blocks: Any) -> dict[str, int | None]:
-    """The extents of blocks by the names of sizes or indices."""
+def check_blocks(blocks: Any) -> dict[str, int | None]:
+    """Return ``blocks`` by the names of sizes or indices (None: not split); raise `ArgumentTypeError` for any value but
+    a positive int or None.
+    """
     if not isinstance(blocks, Mapping):
         raise ArgumentTypeError(f"blocks must be a mapping such as {{n: 200_000}}, not {blocks!r}")
     for key, block in blocks.items():
@@ -35,8 +39,10 @@ def checked_blocks(blocks: Any) -> dict[str, int | None]:
     return {str(getattr(key, "name", key)): None if block is None else int(block) for key, block in blocks.items()}
 
 
-def checked_memory(memory: Any) -> int | None:
-    """The number of bytes that ``memory`` is."""
+def parse_memory(memory: Any) -> int | None:
+    """Return the number of bytes of ``memory`` such as 10**9 or "1 GB", or None; raise `ArgumentTypeError` for any
+    other value.
+    """
     if memory is None:
         return None
     dask, _ = import_dask()
@@ -49,8 +55,10 @@ def checked_memory(memory: Any) -> int | None:
     return int(found)
 
 
-def blocks_of_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
-    """The largest chunk of each size, the smallest of them where several arguments have it."""
+def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
+    """Return the largest chunk along each symbolic size, the smallest of these over all arguments; raise
+    `ArgumentError` if no argument has several chunks.
+    """
     found: dict[str, int | None] = {}
     for arg, value in values.items():
         chunks: Any = getattr(value, "chunks", None)
@@ -63,20 +71,24 @@ def blocks_of_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
     return dict(sorted(found.items()))
 
 
-class _Mapped:
-    """A memory map as its file, since the map would travel to workers with all of its content."""
+class _MemoryMapFile:
+    """A memory map that pickles as its file name and shape, so that workers read the file instead of receiving the
+    data.
+    """
 
     def __init__(self, array: Any) -> None:
         self.filename, self.offset, self.order = array.filename, array.offset, "C" if array.flags.c_contiguous else "F"
         self.shape, self.dtype = array.shape, array.dtype
 
-    def __getitem__(self, cut: Any) -> Any:
-        whole: Any = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
-        return np.array(whole[cut])
+    def __getitem__(self, slices: Any) -> Any:
+        mapped: Any = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
+        return np.array(mapped[slices])
 
 
-def source(arg: Any, argument: Argument, value: Any) -> Any:
-    """The value of an argument as a number, a NumPy array, a dask array, or a file of which tasks read parts."""
+def to_block_source(arg: Any, argument: Argument, value: Any) -> Any:
+    """Convert an argument to a number, a NumPy array, a dask array, or a file whose slices tasks read; raise if it does
+    not fit.
+    """
     _, da = import_dask()
     if not isinstance(arg, TensorSymbol):
         return read_number(argument, value)
@@ -86,19 +98,19 @@ def source(arg: Any, argument: Argument, value: Any) -> Any:
             f"call {arg.name}.compute_chunk_sizes() before"
         )
     if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap) and value.ndim:
-        value = _Mapped(value)
+        value = _MemoryMapFile(value)
     elif not isinstance(value, da.Array) and not (hasattr(value, "chunks") and arg.rank):  # not zarr, not HDF5
         value = as_array(argument, value)
     check_array(argument, value)
     return value
 
 
-def shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of a tensor at given sizes."""
-    return tuple(number_at(n, sizes) for n in tensor.shape)
+def numeric_shape(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the shape of ``tensor`` at the given sizes."""
+    return tuple(evaluate_extent(n, sizes) for n in tensor.shape)
 
 
-def number_at(extent: Any, sizes: Mapping[str, int]) -> int:
-    """An extent at given sizes."""
+def evaluate_extent(extent: Any, sizes: Mapping[str, int]) -> int:
+    """Return ``extent`` as an int at the given sizes."""
     extent = sympy.sympify(extent)
     return int(extent.subs({s: sizes[s.name] for s in extent.free_symbols}))

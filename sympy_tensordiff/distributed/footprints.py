@@ -1,8 +1,9 @@
-"""What a block reads: rows of a scalar in index notation, and the range of each index of a read by Fourier-Motzkin.
+"""The entries that a block reads, by Fourier-Motzkin elimination: each read with its constraints, and the range of each
+of its indices.
 
-A read happens at the integer points of a system: ranges of axes and sums, limits of the block, conditions around the
-read, and its own tensor's extents (a read outside is 0 and loads nothing). The range of an index over a block is the
-projection on it, a maximum and a minimum of forms in the sizes, the origin and the extent of the block.
+A read happens at the integer points of a system: the ranges of axes and sums, the limits of the block, the guards of
+the read, and the extents of its tensor (a read out of bounds is 0 and loads nothing). The range of an index over a
+block is the projection onto it: a maximum and a minimum of forms in the sizes, the origin and the extent of the block.
 """
 
 from __future__ import annotations
@@ -29,156 +30,173 @@ from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 TARGET = "@"
 _TARGET = sympy.Symbol(TARGET, integer=True)
-MOST_CASES = 16
-"""Conditions with more alternatives narrow nothing: the footprint is that of the read without them."""
-MOST_STEPS = 200
+MAX_CASES = 16
+"""Conditions with more alternatives are ignored, which only enlarges a footprint."""
+MAX_SEARCH_STEPS = 200
 
 
-def variable(symbol: Any) -> str:
-    """The variable of rows that stands for a symbol; dummies of one name differ."""
+def variable_name(symbol: Any) -> str:
+    """Return the name of the variable that represents ``symbol`` in constraints; dummies with equal names get different
+    ones.
+    """
     return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
 
 
-def affine(form: Any) -> Affine:
-    """The form of an index expression over the names of `variable`."""
-    return to_affine(sympy.expand(form), variable)
+def to_affine_form(form: Any) -> Affine:
+    """Convert an index expression to an affine form over the names of `variable_name`."""
+    return to_affine(sympy.expand(form), variable_name)
 
 
-def limit_rows(index: Any, low: Any, high: Any) -> Rows:
-    """``low <= index <= high``; what has no form is left out, which only enlarges a footprint."""
+def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
+    """Return the constraints ``low <= index <= high``; an end that is not affine is left out, which only enlarges a
+    footprint.
+    """
     lows = low.args if isinstance(low, sympy.Max) else (low,)
     highs = high.args if isinstance(high, sympy.Min) else (high,)
-    return tuple(row for end in (*(index - e for e in lows), *(e - index for e in highs)) for row in _row("ge", end))
+    return tuple(
+        row
+        for end in (*(index - e for e in lows), *(e - index for e in highs))
+        for row in _affine_constraint("ge", end)
+    )
 
 
-def _row(kind: Any, expr: Any) -> Rows:
+def _affine_constraint(kind: Any, expr: Any) -> Rows:
+    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq"); () if ``expr`` reads data or is not
+    affine, which only enlarges a footprint.
+    """
     if data_of(expr):
         return ()
     try:
-        return (Row(kind, affine(expr)),)
+        return (Row(kind, to_affine_form(expr)),)
     except IndexExpressionError:
         return ()
 
 
-class Read(NamedTuple):
-    """An entry that is read at the points of some rows; ``inner`` are the indices of the sums around it."""
+class GuardedExpression(NamedTuple):
+    """An expression that is evaluated at the points of ``rows``, inside sums with the indices ``inner``."""
 
     entry: Any
     rows: Rows
     inner: tuple[Expr, ...]
 
 
-def reads_of(expr: Any, rows: Rows = ()) -> Iterator[Read]:
-    """All reads of tensor symbols in a scalar, each under the conditions around it."""
-    stack: list[Read] = [Read(expr, rows, ())]
+def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
+    """Yield all reads of tensor symbols in ``expr``, each with the constraints that guard it."""
+    stack: list[GuardedExpression] = [GuardedExpression(expr, rows, ())]
     seen = set(stack)
     while stack:
         node = stack.pop()
         if isinstance(node.entry, TensorEntry):
             yield node
-        for below in _below(*node):
-            if below not in seen:
-                seen.add(below)
-                stack.append(below)
+        for child in _children(*node):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
 
 
-def domains_of(expr: Any, rows: Rows, origins: set[Any]) -> list[Read] | None:
-    """What a scalar is reduced over blocks with these origins: summands with their rows; None where it adds others."""
-    stack, found = [(Read(expr, rows, ()), origins)], []
+def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
+    """Return the summands of ``expr`` that are reduced over blocks with these ``origins``, with their constraints; None
+    if ``expr`` adds other terms to them.
+    """
+    stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
         node, missing = stack.pop()
-        below = list(_below(*node))
+        children = list(_children(*node))
         if isinstance(node.entry, IndexedReduction):
             missing = missing - {s for limit in node.entry.args[1:] for s in limit[1].free_symbols}
-            below = below[:1]
+            children = children[:1]
             if not missing:
-                found += below
+                found += children
                 continue
-        deeper = [(part, missing) for part in below if part.entry.has(*missing)]
-        if not deeper or (isinstance(node.entry, sympy.Add) and len(deeper) < len(below)):
+        descendants = [(part, missing) for part in children if part.entry.has(*missing)]
+        if not descendants or (isinstance(node.entry, sympy.Add) and len(descendants) < len(children)):
             return None
-        stack += deeper
+        stack += descendants
     return found
 
 
-def _below(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[Read]:
-    """The parts of an expression, each under the conditions around it."""
+def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
+    """Yield the arguments of ``expr``, each with the constraints that guard it."""
     if isinstance(expr, TensorEntry):
-        yield from (Read(index, rows, inner) for index in expr.indices)
+        yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
         before: Any = sympy.true
         for value, condition in expr.args:
-            yield Read(condition, rows, inner)
-            for case in _cases(sympy.And(before, condition)):
-                yield Read(value, (*rows, *case), inner)
+            yield GuardedExpression(condition, rows, inner)
+            for case in _alternatives(sympy.And(before, condition)):
+                yield GuardedExpression(value, (*rows, *case), inner)
             before = sympy.And(before, sympy.Not(condition))
     elif hasattr(expr, "limits"):
-        own = tuple(row for limit in expr.args[1:] for row in limit_rows(*limit))
-        yield Read(expr.args[0], (*rows, *own), (*inner, *(limit[0] for limit in reversed(expr.args[1:]))))
+        own = tuple(row for limit in expr.args[1:] for row in limit_constraints(*limit))
+        yield GuardedExpression(expr.args[0], (*rows, *own), (*inner, *(limit[0] for limit in reversed(expr.args[1:]))))
         for limit in expr.args[1:]:
-            yield from (Read(end, rows, inner) for end in limit[1:])
+            yield from (GuardedExpression(end, rows, inner) for end in limit[1:])
     elif isinstance(expr, sympy.Mul):
         deltas = [f for f in expr.args if isinstance(f, KroneckerDelta)]
-        equal = tuple(row for f in deltas for row in _row("eq", f.args[0] - f.args[1]))
+        equal = tuple(row for f in deltas for row in _affine_constraint("eq", f.args[0] - f.args[1]))
         for factor in expr.args:
-            yield Read(factor, rows if factor in deltas else (*rows, *equal), inner)
+            yield GuardedExpression(factor, rows if factor in deltas else (*rows, *equal), inner)
     else:
-        yield from (Read(part, rows, inner) for part in getattr(expr, "args", ()))
+        yield from (GuardedExpression(part, rows, inner) for part in getattr(expr, "args", ()))
 
 
-CASES = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
-"""Functions in indices that are affine in each of a few cases."""
+PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
+"""Functions of indices that are affine in each of a few cases."""
 
 
-def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Entries with affine indices and the conditions under which each is read, the first that holds.
+def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
+    """Return ``(entry, condition)`` pairs with affine indices whose first true condition selects the entry; None if
+    there are too many, or if a remainder wraps around more than once.
 
-    None where there are too many, or where a remainder passes more than one end of its range. ``least`` are smallest
-    values of sizes.
+    ``min_sizes`` are lower bounds of sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
-    >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_rows(i, 0, n - 1), {})
+    >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_constraints(i, 0, n - 1), {})
     [(x[i + 1], (i + 1 >= 0) & (-i + n - 2 >= 0)), (x[i - n + 1], (i - n + 1 >= 0) & (-i + 2*n - 2 >= 0))]
     """
-    facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in least.items() if block))
+    facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in min_sizes.items() if block))
     facts += tuple(
-        Row("ge", Affine({variable(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols
+        Row("ge", Affine({variable_name(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols
     )
-    waiting, found = [(entry, sympy.true)], []
-    while waiting:
-        case, condition = waiting.pop()
-        node = next((a for a in sympy.postorder_traversal(case) if isinstance(a, CASES)), None)
+    pending, found = [(entry, sympy.true)], []
+    while pending:
+        case, condition = pending.pop()
+        node = next((a for a in sympy.postorder_traversal(case) if isinstance(a, PIECEWISE_AFFINE)), None)
         if node is None:
             found.append((case, condition))
             continue
-        options = _options(node, (*facts, *(_cases(condition) or [()])[0]))
-        if options is None or len(waiting) + len(found) > MOST_CASES:
+        options = _affine_cases(node, (*facts, *(_alternatives(condition) or [()])[0]))
+        if options is None or len(pending) + len(found) > MAX_CASES:
             return None
         for value, own in reversed(options):
             both = sympy.And(condition, own)
-            rows = _cases(both)
+            rows = _alternatives(both)
             if rows and not is_empty(rows[0], facts):
-                waiting.append((case.xreplace({node: value}), both))
+                pending.append((case.xreplace({node: value}), both))
     return found
 
 
-def _options(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """The values of a function of `CASES`, with their conditions."""
+def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
+    """Return the affine values of ``node``, a remainder, maximum, minimum or absolute value, each with its condition;
+    None for a remainder that wraps around more than once.
+    """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
         sign = -1 if isinstance(node, sympy.Min) else 1
-        return [(a, sympy.And(*(_nonnegative(sign * (a - b)) for b in values if b != a))) for a in values]
+        return [(a, sympy.And(*(_nonnegative_condition(sign * (a - b)) for b in values if b != a))) for a in values]
     form, modulus = node.args
-    outside = (*_row("ge", -modulus - 1 - form), *_row("ge", form - 2 * modulus))
+    outside = (*_affine_constraint("ge", -modulus - 1 - form), *_affine_constraint("ge", form - 2 * modulus))
     if len(outside) < 2 or not all(is_empty((row,), facts) for row in outside):
         return None
     turns = [form - q * modulus for q in (0, 1, -1)]
-    return [(v, sympy.And(_nonnegative(v), _nonnegative(modulus - 1 - v))) for v in turns]
+    return [(v, sympy.And(_nonnegative_condition(v), _nonnegative_condition(modulus - 1 - v))) for v in turns]
 
 
-def _nonnegative(form: Any) -> Any:
-    """``form >= 0`` between integers, without a common divisor: SymPy's search for a canonical one need not end."""
+def _nonnegative_condition(form: Any) -> Any:
+    """Return ``form >= 0`` between integers, without a common divisor: SymPy's search for a canonical form need not
+    terminate.
+    """
     terms = sympy.expand(form).as_coefficients_dict()
     constant = terms.pop(sympy.S.One, 0)
     if not terms or not all(c.is_Integer for c in terms.values()):
@@ -187,24 +205,27 @@ def _nonnegative(form: Any) -> Any:
     return sympy.Ge(sympy.Add(constant // common, *(c / common * term for term, c in terms.items())), 0)
 
 
-def _cases(condition: Any) -> list[Rows]:
-    """The alternatives of a condition, each as rows; parts about values of tensors are left out."""
+def _alternatives(condition: Any) -> list[Rows]:
+    """Return the alternatives of ``condition``, each as constraints; parts that depend on tensor values are left out.
+    [] if it is false.
+    """
     if condition == sympy.false:
         return []
     parts = [sympy.Or.make_args(part) for part in sympy.And.make_args(sympy.to_nnf(condition, simplify=False))]
-    if sympy.prod(len(part) for part in parts) > MOST_CASES:
+    if sympy.prod(len(part) for part in parts) > MAX_CASES:
         return [()]
     found = []
     for case in product(*parts):
         rows: list[Row] = []
         for part in case:
             for one in sympy.And.make_args(part):
-                rows += _condition(one)
+                rows += _constraints_of_relation(one)
         found.append(tuple(rows))
     return list(dict.fromkeys(found))
 
 
-def _condition(condition: Any) -> Rows:
+def _constraints_of_relation(condition: Any) -> Rows:
+    """Return the constraint of an affine relation of integers; () for any other condition."""
     if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return ()
     if not all(s.is_integer for s in condition.free_symbols):
@@ -212,15 +233,16 @@ def _condition(condition: Any) -> Rows:
     difference, denominator = sympy.fraction(sympy.together(condition.lhs - condition.rhs))
     if not (denominator.is_Integer and denominator > 0):
         return ()
-    return tuple(relation_row(condition, row.form) for row in _row("eq", difference))
+    return tuple(relation_row(condition, row.form) for row in _affine_constraint("eq", difference))
 
 
-class Ranges(NamedTuple):
-    """Where a read happens: the range of each index, or None where data select it, and when it happens at all.
+class ReadRanges(NamedTuple):
+    """The range of each index of a read (None if data select it), and the constraints under which the read happens at
+    all.
 
-    All are forms in what is neither an axis nor a sum's index. The read happens if no range of ``axes`` and ``others``
-    is empty and the ``rows`` hold. ``nests`` are the loops inside of these ranges, where the ends of a range need not
-    be taken by integers.
+    The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
+    ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
+    integers.
     """
 
     axes: tuple[Bounds | None, ...]
@@ -228,18 +250,22 @@ class Ranges(NamedTuple):
     rows: Rows
     nests: tuple[tuple[Bounds, ...], ...]
 
-    def at(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """The ranges at given values; None where the read does not happen. They may be larger if not ``exact``."""
+    def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
+        """Return the index ranges at the given values of the variables, or None if nothing is read. They may be too
+        large unless ``exact``.
+        """
         if not all(row.holds(values) for row in self.rows):
             return None
         ranges = [one and one.range(values) for one in (*self.axes, *self.others)]
         if exact:
-            ranges = [one and _tightened(one, nest, values) for one, nest in zip(ranges, self.nests, strict=True)]
+            ranges = [
+                one and _shrink_to_points(one, nest, values) for one, nest in zip(ranges, self.nests, strict=True)
+            ]
         return None if any(one is not None and not one for one in ranges) else tuple(ranges[: len(self.axes)])
 
 
-def _tightened(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """The range from the first to the last value for which the loops inside have a point."""
+def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
+    """Shrink the range ``whole`` to the first and last value for which the inner loops of ``nest`` have a point."""
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -248,32 +274,34 @@ def _tightened(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Whether loops have a point; after `MOST_STEPS` of a search the answer is yes, which only enlarges a footprint."""
+    """Return whether the inner loops have a point at ``outermost``; true if the search takes more than
+    `MAX_SEARCH_STEPS` steps.
+    """
     try:
-        return any(True for _ in run(nest[1:], {**values, nest[0].variable: outermost}, MOST_STEPS))
+        return any(True for _ in run(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
     except ValueError:
         return True
 
 
-def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
-    """The ranges of a read over a block; ``outer`` are the axes of the result."""
-    loops = {variable(s) for s in (*outer, *read.inner)}
+def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
+    """Return the ranges of a read over one block by projection; ``outer`` are the axes of the result."""
+    loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
     entry = read.entry if isinstance(read.entry, TensorEntry) else None
     for index, extent in zip(entry.indices, entry.tensor.shape, strict=True) if entry else ():
         if not data_of(index):
-            rows += _row("ge", index) + _row("ge", extent - 1 - index)
+            rows += _affine_constraint("ge", index) + _affine_constraint("ge", extent - 1 - index)
     rows = [row for row in rows if not selected_in(row.form)]
     axes: list[tuple[Bounds, ...]] = []
     seen = set[str]()
     for index in entry.indices if entry else ():
-        own = () if data_of(index) else _row("eq", index - _TARGET)
-        axes.append(nest_of(TARGET, (*own, *rows), loops, facts) if own else ())
+        own = () if data_of(index) else _affine_constraint("eq", index - _TARGET)
+        axes.append(range_nest(TARGET, (*own, *rows), loops, facts) if own else ())
         seen |= own[0].form.atoms() if own else set()
-    others = [nest_of(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
+    others = [range_nest(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
     others = [nest for nest in others if nest and not (len(nest) == 1 and never_empty(nest, facts))]
     free = tuple(r for r in rows if not r.form.atoms() & loops and not is_empty((r.negation(),), facts))
-    return Ranges(
+    return ReadRanges(
         tuple(nest[0] if nest else None for nest in axes),
         tuple(nest[0] for nest in others),
         free,
@@ -281,11 +309,12 @@ def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
     )
 
 
-def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of one variable in terms of what is in no loop; () where no loop could express it.
+def range_nest(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
+    """Return the range of the variable ``target`` in terms of variables that are not ``loops``; () if no bounds express
+    it.
 
-    The loops inside follow where the projection is rational, so that integers need not take the ends of the range.
-    Congruences and floors that no bound of a loop expresses are left out, which only enlarges the range.
+    If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
+    and floors that no loop bound expresses are left out, which only enlarges the range.
     """
     for own in (rows, [row for row in rows if row.kind != "mod" and not row.form.hidden()]):
         connected, before = {target}, set[str]()
@@ -299,7 +328,7 @@ def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
         try:
             inner = list(order(chosen, inner, facts)) if inner else []
             nest = bounds(chosen, [target, *inner], facts)[0]
-        except ValueError:  # no bounds express it: the caller takes the whole or refuses
+        except ValueError:  # no bounds: the caller reads the whole axis or raises
             continue
         hidden = frozenset().union(*(row.form.hidden() for row in chosen))
         is_exact = all(abs(row.form.coefficient(v)) <= 1 and v not in hidden for row in chosen for v in inner)
@@ -307,8 +336,10 @@ def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
     return ()
 
 
-def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:
-    """The end of the hull as one form, where all ranges have one without rounding and they differ by numbers."""
+def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
+    """Return the lower or upper end (``side`` "lows" or "highs") of the union of ``ranges`` as one form; None if an end
+    is rounded or the ends do not differ by constants.
+    """
     ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):
         return None
@@ -318,6 +349,6 @@ def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:
     return (min if side == "lows" else max)(forms, key=lambda form: form.constant)
 
 
-def written(form: Affine, symbols: Mapping[str, Any]) -> Expr:
-    """A form as an expression of the symbols by their variables."""
+def to_expression(form: Affine, symbols: Mapping[str, Any]) -> Expr:
+    """Convert an affine form to an expression of the ``symbols`` of its variables."""
     return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))

@@ -1,4 +1,4 @@
-"""Which ranges are cut into blocks, and the sums over one block of them."""
+"""Block loops: which ranges are split into blocks, and sums restricted to one block."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from sympy_tensordiff.distributed.footprints import affine, limit_rows, nest_of, single_form, variable, written
+from sympy_tensordiff.distributed.footprints import (
+    limit_constraints,
+    range_nest,
+    single_end,
+    to_affine_form,
+    to_expression,
+    variable_name,
+)
 from sympy_tensordiff.integer.nests import Bounds
-from sympy_tensordiff.structure.terms import Binder
+from sympy_tensordiff.structure.terms import IndexRange
 
 
 @dataclass(frozen=True)
-class Loop:
-    """A range that is cut into blocks; all axes and sums with this range have the same blocks."""
+class BlockLoop:
+    """A range that is split into blocks, shared by all axes and sums with this range; ``origin`` and ``extent`` are the
+    symbols of one block.
+    """
 
     range: Bounds = field(hash=False)
     block: int
@@ -25,11 +34,11 @@ class Loop:
     extent: Expr
 
     def is_range(self, low: Any, high: Any) -> bool:
-        """Whether the range is ``low .. high``."""
-        return bool(self.range[1:] == (((affine(low), 1),), ((affine(high), 1),)))
+        """Return whether the range is ``low .. high``."""
+        return bool(self.range[1:] == (((to_affine_form(low), 1),), ((to_affine_form(high), 1),)))
 
     def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
-        """The origin and the extent of each block."""
+        """Return the origin and the extent of each block at the given sizes."""
         whole = self.range.range(sizes)
         return [(o, min(self.block, whole.stop - o)) for o in range(whole.start, whole.stop, self.block)]
 
@@ -38,88 +47,103 @@ class Loop:
         return f"{low} .. {high} in blocks of {self.block}"
 
 
-class Loops:
-    """The loops of all results; ``named`` has the names of indices that ``blocks`` gives."""
+class BlockLoops:
+    """Creates and looks up the block loops of all results; ``named_indices`` maps indices to their names in
+    ``blocks``.
+    """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
-        self.known: dict[Any, Loop] = {}
-        self.named: dict[Expr, str] = {}
-        self._split: dict[Any, set[Expr]] = {}
+        self.loop_of_key: dict[Any, BlockLoop] = {}
+        self.named_indices: dict[Expr, str] = {}
+        self._split_indices: dict[Any, set[Expr]] = {}
 
-    def of(self, own: tuple[Binder, ...], outside: tuple[Binder, ...], active: tuple[Loop, ...]) -> list[Loop | None]:
-        """The loop of each binder of ``own``, outermost first; None where its range is not cut into blocks."""
-        found: list[Loop | None] = []
-        for k, binder in enumerate(own):
-            range_of = self.range_of(binder.index, (*outside, *own[: k + 1]))
-            block = self._block(binder.index, range_of)
-            if block is None or range_of is None or self._is_local(binder, (*outside, *own[:k])):
+    def loops_for(
+        self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
+    ) -> list[BlockLoop | None]:
+        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. ``outside``
+        are the enclosing ranges, ``active`` their loops.
+        """
+        found: list[BlockLoop | None] = []
+        for k, binder in enumerate(ranges):
+            bounds = self.range_of(binder.index, (*outside, *ranges[: k + 1]))
+            block = self._block_size(binder.index, bounds)
+            if block is None or bounds is None or self._follows_outer_block(binder, (*outside, *ranges[:k])):
                 found.append(None)
                 continue
             used = (*active, *(loop for loop in found if loop))
-            number = sum(loop.range[1:] == range_of[1:] and loop.block == block for loop in used)
-            found.append(self._loop(range_of, block, number))
+            number = sum(loop.range[1:] == bounds[1:] and loop.block == block for loop in used)
+            found.append(self._loop(bounds, block, number))
         return found
 
-    def _loop(self, range_of: Bounds, block: int, number: int) -> Loop:
-        key = (range_of[1:], block, number)
-        if key not in self.known:
-            k = len(self.known)
+    def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
+        """Return the loop of a range, created at its first use; ``number`` distinguishes nested loops over one
+        range.
+        """
+        key = (bounds[1:], block, number)
+        if key not in self.loop_of_key:
+            k = len(self.loop_of_key)
             origin = sympy.Dummy(f"block_start{k}", integer=True)
             extent = sympy.Dummy(f"block_size{k}", integer=True, positive=True)
-            self.known[key] = Loop(range_of, block, number, origin, extent)
-        return self.known[key]
+            self.loop_of_key[key] = BlockLoop(bounds, block, number, origin, extent)
+        return self.loop_of_key[key]
 
-    def range_of(self, index: Expr, binders: tuple[Binder, ...]) -> Bounds | None:
-        """The range of an index in terms of sizes."""
-        rows = [row for binder in binders for row in limit_rows(*binder)]
+    def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
+        """Return the range of ``index`` in terms of sizes, or None if no bounds express it."""
+        rows = [row for binder in binders for row in limit_constraints(*binder)]
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
-        facts = tuple(row for s in sizes for row in limit_rows(s, sympy.S.One, s))
-        nest = nest_of(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
+        facts = tuple(row for s in sizes for row in limit_constraints(s, sympy.S.One, s))
+        nest = range_nest(
+            variable_name(index), rows, {variable_name(b.index) for b in binders} - {variable_name(index)}, facts
+        )
         return nest[0] if nest else None
 
-    def split_indices(self, binders: tuple[Binder, ...]) -> set[Expr]:
-        """The indices whose ranges are in blocks."""
-        if binders not in self._split:
-            loops = self.of(binders, (), ())
-            self._split[binders] = {b.index for b, loop in zip(binders, loops, strict=True) if loop}
-        return self._split[binders]
+    def split_indices(self, binders: tuple[IndexRange, ...]) -> set[Expr]:
+        """Return the indices of ``binders`` whose ranges are split into blocks."""
+        if binders not in self._split_indices:
+            loops = self.loops_for(binders, (), ())
+            self._split_indices[binders] = {b.index for b, loop in zip(binders, loops, strict=True) if loop}
+        return self._split_indices[binders]
 
-    def _is_local(self, binder: Binder, binders: tuple[Binder, ...]) -> bool:
-        """Whether a block of the indices around it leaves an index about a block: ``p/2 - 1 <= i <= p/2``."""
-        rows = [row for row in limit_rows(*binder) if row.kind == "ge"]
-        outer = {variable(index) for index in self.split_indices(binders)}
-        own = variable(binder.index)
-        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(own) > 0] for sign in (1, -1))
+    def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
+        """Return whether the range of ``binder`` is short within a block of an outer index: ``p/2 - 1 <= i <= p/2``."""
+        rows = [row for row in limit_constraints(*binder) if row.kind == "ge"]
+        outer = {variable_name(index) for index in self.split_indices(binders)}
+        variable = variable_name(binder.index)
+        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(variable) > 0] for sign in (1, -1))
         return any(
-            low.atoms() & outer and (low * -high.coefficient(own) + high * low.coefficient(own)).is_constant
+            low.atoms() & outer and (low * -high.coefficient(variable) + high * low.coefficient(variable)).is_constant
             for low in lows
             for high in highs
         )
 
-    def _block(self, index: Expr, range_of: Bounds | None) -> int | None:
-        """The extent of a block: that which ``blocks`` names for an index or, times its coefficient, for a size."""
-        if index in self.named:
-            return self.blocks[self.named[index]]
-        if range_of is None:
+    def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
+        """Return the block size that ``blocks`` gives for an index or, scaled by its coefficient, for a size of its
+        range; None if not split.
+        """
+        if index in self.named_indices:
+            return self.blocks[self.named_indices[index]]
+        if bounds is None:
             return None
         for size, block in self.blocks.items():
-            for form, divisor in (*range_of.highs, *range_of.lows):
+            for form, divisor in (*bounds.highs, *bounds.lows):
                 scale = abs(form.coefficient(size))
                 if scale and block is not None:
                     return max(1, block * scale // divisor)
         return None
 
 
-def binders_of(total: Any) -> tuple[Binder, ...]:
-    """The limits of a reduction, outermost first."""
-    return tuple(Binder(*limit) for limit in reversed(total.args[1:]))
+def binders_of(total: Any) -> tuple[IndexRange, ...]:
+    """Return the limits of the reduction ``total``, outermost first."""
+    return tuple(IndexRange(*limit) for limit in reversed(total.args[1:]))
 
 
-def narrowed(total: Any, body: Expr, own: list[Loop | None]) -> Expr:
-    """A reduction over ``body`` in one block of its split ranges."""
+def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> Expr:
+    """Return the reduction ``total`` with the body ``body``, each range with one of ``loops`` (None: not split)
+    restricted to a block.
+    """
     limits = []
-    for (index, low, high), loop in zip(binders_of(total), own, strict=True):
+    for (index, low, high), loop in zip(binders_of(total), loops, strict=True):
         if loop:
             last = loop.origin + loop.extent - 1
             if loop.is_range(low, high):
@@ -130,8 +154,8 @@ def narrowed(total: Any, body: Expr, own: list[Loop | None]) -> Expr:
     return total.func(body, *reversed(limits))
 
 
-def one_form(range_of: Bounds | None, side: str, binders: tuple[Binder, ...]) -> Expr | None:
-    """An end of a range as an expression in sizes."""
-    form = single_form([range_of], side) if range_of else None
-    symbols = {variable(s): s for b in binders for end in b[1:] for s in end.free_symbols}
-    return None if form is None else written(form, symbols)
+def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
+    """Return the lower or upper end of a range as an expression in sizes; None if it is not a single form."""
+    form = single_end([bounds], side) if bounds else None
+    symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}
+    return None if form is None else to_expression(form, symbols)

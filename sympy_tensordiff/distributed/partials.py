@@ -1,8 +1,8 @@
-"""A result as partial results: which loops are in blocks, what is reduced over them, what becomes an array of its own.
+"""Split results into partial results: block loops, reductions over blocks, and arrays computed beforehand (stages).
 
-A sum over a split range may stay where the result is linear in it: the kernel sums over one block, and the blocks are
-added. Inside of a function it is an array of its own, computed before (a *stage*); so are maxima, minima and products,
-except where one of them is the whole result.
+A sum over a split range stays in the kernel if the result is linear in it: the kernel sums over one block, and the
+blocks are added. Inside a function it becomes an array of its own, computed beforehand (a *stage*); so do maxima,
+minima and products, unless one of them is the whole result.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 import sympy
 from sympy import Expr, Piecewise
 
-from sympy_tensordiff.distributed.footprints import CASES, index_cases, limit_rows
-from sympy_tensordiff.distributed.loops import Loop, Loops, binders_of, narrowed, one_form
+from sympy_tensordiff.distributed.footprints import PIECEWISE_AFFINE, index_cases, limit_constraints
+from sympy_tensordiff.distributed.loops import BlockLoop, BlockLoops, binders_of, range_end, restrict_to_block
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.structure.terms import Binder, written_out
+from sympy_tensordiff.structure.terms import IndexRange, to_index_notation
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, names_in, parts, postorder, trampoline
@@ -32,96 +32,102 @@ OPERATIONS: Mapping[Any, str] = {
 }
 
 
-class Part(NamedTuple):
-    """One addend of a result: partial values, reduced over ``loops`` by ``operation``."""
+class PartialResult(NamedTuple):
+    """One addend of a result: ``value`` in one block, reduced over the blocks of ``loops`` by ``operation``."""
 
     result: int
-    axes: tuple[tuple[Expr, Expr, Loop | None], ...]
+    axes: tuple[tuple[Expr, Expr, BlockLoop | None], ...]
     value: Expr
-    loops: frozenset[Loop]
+    loops: frozenset[BlockLoop]
     operation: str
     level: int
 
     @property
     def indices(self) -> list[Expr]:
+        """The indices of the axes."""
         return [index for index, _, _ in self.axes]
 
-    def position(self, loops: Sequence[Loop], block: Sequence[int]) -> tuple[int, ...]:
-        """The number of a block along the loops that the part is not reduced over."""
+    def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
+        """Return the number of ``block`` along the loops that the partial result keeps as axes."""
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
 
 @cache
-def _index(name: str, number: int) -> Expr:
-    """One dummy for each number, so that equal sums are equal expressions wherever they are."""
+def _numbered_index(name: str, number: int) -> Expr:
+    """Return one dummy index for each ``(name, number)``, so that equal sums are equal expressions."""
     return sympy.Dummy(name, integer=True)
 
 
-def once(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """A walk that is made once for the same arguments."""
+def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
+    """Decorate a walk method to compute its result once for equal arguments."""
 
-    def visit(self: Splitter, *args: Any) -> Walk:
+    def visit(self: ResultSplitter, *args: Any) -> Walk:
+        """Return the cached result, or run the walk and cache it."""
         key = (walk, *args)
-        if key not in self.known:
-            self.known[key] = yield walk(self, *args)
-        return self.known[key]
+        if key not in self.memo:
+            self.memo[key] = yield walk(self, *args)
+        return self.memo[key]
 
     return visit
 
 
-class Splitter:
-    """Reads results one after the other; ``parts`` and ``stages`` grow.
+class ResultSplitter:
+    """Splits results into ``parts`` (partial results) and ``stages`` (reductions that become arrays of their own).
 
-    ``least`` has the smallest sizes for which periodic indices are read right.
+    ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
-        self.parts: list[Part] = []
+        self.parts: list[PartialResult] = []
         self.results = 0
         self.stages: dict[Any, TensorSymbol] = {}
-        self.number_of: dict[TensorSymbol, int] = {}
+        self.result_of_stage: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
-        self.loops = Loops(blocks)
+        self.loops = BlockLoops(blocks)
         self.names: set[str] = set()
-        self.least: dict[str, int] = {}
-        self.known: dict[Any, Any] = {}
+        self.min_sizes: dict[str, int] = {}
+        self.memo: dict[Any, Any] = {}
 
     def add(self, expr: Any) -> int:
-        """The parts of one more result; returns its number."""
-        axes, body = self.read(expr)
-        return int(trampoline(self._add(axes, trampoline(self._in_cases(body, axes)))))
+        """Add the partial results of ``expr``; return the number of the result."""
+        axes, body = self.to_entry(expr)
+        return int(trampoline(self._add_result(axes, trampoline(self._split_index_cases(body, axes)))))
 
-    def read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
-        """The axes and an entry of an expression in index notation, whose indices are numbered."""
-        expr = written_out(expr)
+    def to_entry(self, expr: Any) -> tuple[tuple[IndexRange, ...], Expr]:
+        """Return the axes of ``expr`` and its entry in index notation, with numbered indices."""
+        expr = to_index_notation(expr)
         if isinstance(expr, TensorSymbol) and expr.rank:
             around = sympy.symbols(f"axis:{expr.rank}", integer=True)
             expr = TensorComprehension(expr[around], *zip(around, expr.shape, strict=True))
         self.names |= names_in([expr])
         limits = [tuple(limit) for limit in expr.args[1:]] if isinstance(expr, TensorComprehension) else []
-        fresh = {index: self._fresh(index, "axis", k) for k, (index, _) in enumerate(limits)}
-        axes = tuple(Binder(fresh[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
-        return axes, self._renamed(expr.args[0] if limits else expr).xreplace(fresh)
+        fresh = {index: self._number_index(index, "axis", k) for k, (index, _) in enumerate(limits)}
+        axes = tuple(IndexRange(fresh[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
+        return axes, self._rename_bound_indices(expr.args[0] if limits else expr).xreplace(fresh)
 
-    def _fresh(self, index: Any, name: str, number: int) -> Expr:
-        own = self.loops.named.get(index, index.name)
+    def _number_index(self, index: Any, name: str, number: int) -> Expr:
+        """Return the numbered index that replaces ``index``; remember its name if ``blocks`` names it."""
+        own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
-            return _index(name, number)
-        index = _index(f"{name} {own}", number)
-        self.loops.named[index] = own
+            return _numbered_index(name, number)
+        index = _numbered_index(f"{name} {own}", number)
+        self.loops.named_indices[index] = own
         return index
 
-    def _renamed(self, expr: Any) -> Any:
-        """``expr`` with bound indices that are numbered from the innermost sum on."""
+    def _rename_bound_indices(self, expr: Any) -> Any:
+        """Number the bound indices of ``expr`` from the innermost sum outward; raise `UnsupportedError` for a node that
+        needs a whole array.
+        """
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
+            """Return the node ``new`` with numbered bound indices."""
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
                 fresh = {}
                 for index, _, _ in new.args[1:]:
-                    fresh[index] = self._fresh(index, "sum", height)
+                    fresh[index] = self._number_index(index, "sum", height)
                     height += 1
                 limits = ((fresh[i], low.xreplace(fresh), high.xreplace(fresh)) for i, low, high in new.args[1:])
                 new = new.func(new.args[0].xreplace(fresh), *limits)
@@ -132,136 +138,154 @@ class Splitter:
                 shape = f" of shape {whole.shape}" if getattr(whole, "shape", ()) else ""
                 raise UnsupportedError(
                     f"{type(whole).__name__} in {expr}: one entry needs the whole array{shape}, which no block of "
-                    f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
+                    f"{_blocks_text(self.blocks)} holds: compute it with another backend and give it as argument"
                 )
             return new
 
-        return rebuilt(expr, change)
+        return rebuild(expr, change)
 
-    @once
-    def _in_cases(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
-        """``expr`` with the cases of periodic and clamped indices as conditions, so that each read is affine."""
+    @memoise_walk
+    def _split_index_cases(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
+        """Rewrite periodic and clamped indices in ``expr`` as conditions, so that each read is affine."""
         if isinstance(expr, TensorEntry):
-            return self._entry_in_cases(expr, binders)
-        if not expr.has(*CASES):
+            return self._split_entry_cases(expr, binders)
+        if not expr.has(*PIECEWISE_AFFINE):
             return expr
         if isinstance(expr, IndexedReduction):
             binders = (*binders, *binders_of(expr))
         args = []
         for arg in expr.args:
-            args.append((yield self._in_cases(arg, binders)))
+            args.append((yield self._split_index_cases(arg, binders)))
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
-    def _entry_in_cases(self, entry: Any, binders: tuple[Binder, ...]) -> Any:
+    def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
+        """Rewrite one entry with periodic or clamped indices as a choice of affine reads; unchanged if not possible or
+        not split.
+        """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
-        is_named = not self.loops.named.keys().isdisjoint(entry.free_symbols)
+        is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
         is_split = is_named or any(self.blocks.get(size) for size in sizes)
-        if entry.tensor.dtype is int or not is_split or not entry.has(*CASES):
+        if entry.tensor.dtype is int or not is_split or not entry.has(*PIECEWISE_AFFINE):
             return entry
-        facts = tuple(row for binder in binders for row in limit_rows(*binder))
+        facts = tuple(row for binder in binders for row in limit_constraints(*binder))
         found = index_cases(entry, facts, {})
         if found is None:
             found = index_cases(entry, facts, self.blocks)
             if found is None:
                 return entry
-            self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
+            self.min_sizes |= {name: block for name, block in self.blocks.items() if block and name in sizes}
         return Choice(*found, (sympy.S.Zero, True))
 
-    @once
-    def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
-        loops = self.loops.of(axes, (), ())
+    @memoise_walk
+    def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
+        """Add the partial results of a body over ``axes``; return the number of the result."""
+        loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
-        whole = type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
-        if whole is not IndexedSum and any(own := self.loops.of(binders_of(body), axes, active)):
-            inner = yield self._cut(body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o)))
-            found = {frozenset(o for o in own if o): narrowed(body, inner, own)}
+        reduction_class = (
+            type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
+        )
+        if reduction_class is not IndexedSum and any(own := self.loops.loops_for(binders_of(body), axes, active)):
+            inner = yield self._replace_by_stages(
+                body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o))
+            )
+            found = {frozenset(o for o in own if o): restrict_to_block(body, inner, own)}
         else:
-            found = yield self._linear(body, axes, active)
+            found = yield self._linear_parts(body, axes, active)
         number, self.results = self.results, self.results + 1
         for reduced, value in found.items():
-            read = value.atoms(TensorSymbol) & self.levels.keys()
-            level = 1 + max((self.levels[t] for t in read), default=-1)
-            shown = tuple((a.index, a.high + 1, loop) for a, loop in zip(axes, loops, strict=True))
-            self.parts.append(Part(number, shown, value, reduced, OPERATIONS[whole], level))
+            stages_read = value.atoms(TensorSymbol) & self.levels.keys()
+            level = 1 + max((self.levels[t] for t in stages_read), default=-1)
+            named_axes = tuple((a.index, a.high + 1, loop) for a, loop in zip(axes, loops, strict=True))
+            self.parts.append(PartialResult(number, named_axes, value, reduced, OPERATIONS[reduction_class], level))
         return number
 
-    # ------------------------------------------------------------------------ linear places, cuts
+    # ------------------------------------------------------------------------ linear parts and stages
 
-    @once
-    def _splits(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
-        """Whether a reduction over a split range is inside."""
+    @memoise_walk
+    def _has_split_reduction(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
+        """Return whether ``expr`` contains a reduction over a split range."""
         if not expr.has(IndexedReduction):
             return False
         if isinstance(expr, IndexedReduction):
             own = binders_of(expr)
-            return any(self.loops.of(own, binders, ())) or (yield self._splits(expr.args[0], (*binders, *own)))
+            return any(self.loops.loops_for(own, binders, ())) or (
+                yield self._has_split_reduction(expr.args[0], (*binders, *own))
+            )
         for arg in expr.args:
-            if (yield self._splits(arg, binders)):
+            if (yield self._has_split_reduction(arg, binders)):
                 return True
         return False
 
-    @once
-    def _linear(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
-        """Values whose sum over their loops' blocks is ``expr``, by these loops."""
-        if not (yield self._splits(expr, binders)):
+    @memoise_walk
+    def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
+        """Write ``expr`` as a sum of values, each summed over the blocks of some loops; return the values by these
+        loops.
+        """
+        if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
-            found: dict[frozenset[Loop], Expr] = {}
+            found: dict[frozenset[BlockLoop], Expr] = {}
             for term in expr.args:
-                for loops, value in (yield self._linear(term, binders, active)).items():
+                for loops, value in (yield self._linear_parts(term, binders, active)).items():
                     found[loops] = found.get(loops, sympy.S.Zero) + value
             return found
         if isinstance(expr, IndexedSum):
-            return (yield self._linear_sum(expr, binders, active))
+            return (yield self._linear_parts_of_sum(expr, binders, active))
         if isinstance(expr, sympy.Mul):
-            return (yield self._linear_product(expr, binders, active))
+            return (yield self._linear_parts_of_product(expr, binders, active))
         if isinstance(expr, Piecewise):
             branches = []
             for value, condition in expr.args:
-                values = yield self._linear(value, binders, active)
-                branches.append((values, (yield self._cut(condition, binders, active))))
+                values = yield self._linear_parts(value, binders, active)
+                branches.append((values, (yield self._replace_by_stages(condition, binders, active))))
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
             return {k: Choice(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
-        return {frozenset(): (yield self._cut(expr, binders, active))}
+        return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
-    def _linear_sum(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
-        own = self.loops.of(binders_of(expr), binders, active)
+    def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
+        """Return the linear parts of a sum; the sum becomes a stage if it depends only on some of the split outer
+        indices.
+        """
+        own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
-            # Once for each block of the indices that it depends on, not for each block of all.
-            return {frozenset(): (yield self._cut(expr, binders, active))}
-        inner = yield self._linear(expr.args[0], (*binders, *binders_of(expr)), (*active, *split))
-        return {loops.union(split): narrowed(expr, value, own) for loops, value in inner.items()}
+            # Computed once for each block of its own indices, not for each block of all indices.
+            return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
+        inner = yield self._linear_parts(expr.args[0], (*binders, *binders_of(expr)), (*active, *split))
+        return {loops.union(split): restrict_to_block(expr, value, own) for loops, value in inner.items()}
 
-    def _linear_product(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
+    def _linear_parts_of_product(
+        self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
+    ) -> Walk:
+        """Return the linear parts of a product with at most one linear factor; other split factors become stages."""
         split_factors = []
         for factor in expr.args:
-            if (yield self._splits(factor, binders)):
+            if (yield self._has_split_reduction(factor, binders)):
                 split_factors.append(factor)
         linear = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
         linear = linear if len(linear) == 1 else []
         rest = sympy.Mul(*(f for f in expr.args if f not in split_factors))
         for factor in split_factors:
             if factor not in linear:
-                rest *= yield self._cut(factor, binders, active)
+                rest *= yield self._replace_by_stages(factor, binders, active)
         if not linear:
             return {frozenset(): rest}
-        return {k: value * rest for k, value in (yield self._linear(linear[0], binders, active)).items()}
+        return {k: value * rest for k, value in (yield self._linear_parts(linear[0], binders, active)).items()}
 
-    @once
-    def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
-        """``expr`` with entries of stages in place of the outermost split reductions."""
-        if not (yield self._splits(expr, binders)):
+    @memoise_walk
+    def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
+        """Replace the outermost split reductions in ``expr`` by entries of stages."""
+        if not (yield self._has_split_reduction(expr, binders)):
             return expr
         if isinstance(expr, IndexedReduction):
-            if any(self.loops.of(binders_of(expr), binders, active)):
+            if any(self.loops.loops_for(binders_of(expr), binders, active)):
                 shifted = yield self._shifted_exponential(expr, binders)
-                return shifted or (yield self._stage(expr, binders))
-            body = yield self._cut(expr.args[0], (*binders, *binders_of(expr)), active)
+                return shifted or (yield self._stage_entry(expr, binders))
+            body = yield self._replace_by_stages(expr.args[0], (*binders, *binders_of(expr)), active)
             return expr.func(body, *expr.args[1:])
         args = []
         for arg in expr.args:
-            args.append((yield self._cut(arg, binders, active)))
+            args.append((yield self._replace_by_stages(arg, binders, active)))
         if isinstance(expr, sympy.log):
             factors = sympy.Mul.make_args(args[0])
             powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -269,48 +293,51 @@ class Splitter:
             return sympy.Add(*(f.args[0] for f in powers), sympy.log(rest))
         return expr.func(*args)
 
-    def _shifted_exponential(self, total: Any, binders: tuple[Binder, ...]) -> Walk:
-        """``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f`` for ``sum exp(f)``, which may overflow."""
+    def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
+        """Rewrite ``sum exp(f)``, which may overflow, as ``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f``;
+        None for any other sum.
+        """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
         if not powers or not isinstance(total, IndexedSum):
             return None
         exponent = sympy.Add(*(f.args[0] for f in powers))
-        largest = yield self._stage(IndexedMax(exponent, *total.args[1:]), binders)
-        # Where all are infinitely negative there is nothing to take away.
+        largest = yield self._stage_entry(IndexedMax(exponent, *total.args[1:]), binders)
+        # If all values are negative infinity, subtract 0.
         largest = Choice((largest, largest > -(sympy.Integer(10) ** 308)), (0, True))
         rest = sympy.Mul(*(f for f in factors if f not in powers))
         shifted = IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:])
-        return (yield self._stage(shifted, binders)) * sympy.exp(largest)
+        return (yield self._stage_entry(shifted, binders)) * sympy.exp(largest)
 
-    @once
-    def _stage(self, total: Any, binders: tuple[Binder, ...]) -> Walk:
-        """An entry of the array that holds ``total`` for all values of the indices around it."""
+    @memoise_walk
+    def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
+        """Return the entry of a stage, an array that contains ``total`` for all values of its free indices."""
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}
         for k, binder in enumerate(around):
-            range_of = self.loops.range_of(binder.index, binders)
-            low, high = (one_form(range_of, side, binders) for side in ("lows", "highs"))
+            bounds = self.loops.range_of(binder.index, binders)
+            low, high = (range_end(bounds, side, binders) for side in ("lows", "highs"))
             if low is None or high is None:
                 raise UnsupportedError(
                     f"{total} is reduced over a split range inside of a function, and the index {binder.index} around "
                     "it has no range with one lower and one upper end: compute the sum as a comprehension of its own "
                     "with backend='dask', and give its result as argument"
                 )
-            index = self._fresh(binder.index, "axis", k)
-            axes.append(Binder(index, sympy.S.Zero, high - low))
+            index = self._number_index(binder.index, "axis", k)
+            axes.append(IndexRange(index, sympy.S.Zero, high - low))
             lows.append(low)
             names[binder.index] = index + low
         key = tuple(axes), total.xreplace(names)
         if key not in self.stages:
-            number = yield self._add(*key)
+            number = yield self._add_result(*key)
             self.stages[key] = symbol = TensorSymbol(f"stage{len(self.stages)}_", tuple(a.high + 1 for a in axes))
-            self.number_of[symbol] = number
+            self.result_of_stage[symbol] = number
             self.levels[symbol] = max(part.level for part in self.parts if part.result == number)
         return self.stages[key][tuple(b.index - low for b, low in zip(around, lows, strict=True))]
 
 
-def _shown(blocks: Mapping[str, int | None]) -> str:
+def _blocks_text(blocks: Mapping[str, int | None]) -> str:
+    """Return ``blocks`` as text for messages."""
     return "blocks={" + ", ".join(f"{name}: {block}" for name, block in blocks.items()) + "}"
 
 
@@ -318,22 +345,24 @@ def _shown(blocks: Mapping[str, int | None]) -> str:
 
 
 class Choice(Piecewise):  # type: ignore[misc]
-    """A `Piecewise` whose conditions stay as they are.
+    """A `Piecewise` whose conditions SymPy does not rewrite.
 
-    SymPy writes ``x + 5 == m`` as ``x == m - 5`` whenever it builds one, which is another condition between doubles.
+    SymPy rewrites ``x + 5 == m`` as ``x == m - 5``, which is not the same condition between doubles.
     """
 
     def __new__(cls, *args: Any) -> Any:
         return super().__new__(cls, *args, evaluate=False)
 
 
-def rebuilt(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """``expr`` with ``change(old, new)`` for each node, arguments first; ``new`` has the changed ones, in `Choice`."""
-    done: dict[Any, Any] = {}
-    for node in postorder(expr, done):
+def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """Rebuild ``expr`` from its arguments up, replacing each node by ``change(old, new)``; ``new`` is the node with
+    changed arguments.
+    """
+    rebuilt: dict[Any, Any] = {}
+    for node in postorder(expr, rebuilt):
         old = parts(node)
-        new = [done[arg] for arg in old]
+        new = [rebuilt[arg] for arg in old]
         kind = Choice if isinstance(node, Piecewise) else node.func
         same = kind is node.func and all(a is b for a, b in zip(old, new, strict=True))
-        done[node] = change(node, node if same else kind(*new))
-    return done[expr]
+        rebuilt[node] = change(node, node if same else kind(*new))
+    return rebuilt[expr]

@@ -1,4 +1,4 @@
-"""The public ways to a picture of an expression, and to its equation in LaTeX."""
+"""The public functions for a picture of an expression, and for its equation in LaTeX."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.named_parts import cse
-from sympy_tensordiff.drawing.picture import Cluster, cluster, name_pullbacks, number_nodes
+from sympy_tensordiff.drawing.picture import Cluster, make_cluster, name_pullbacks, number_nodes
 from sympy_tensordiff.drawing.svg import svg_text
-from sympy_tensordiff.drawing.writers import dot_text, png, tree_text
+from sympy_tensordiff.drawing.writers import dot_text, render_png, tree_text
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.symbolic import hooks
@@ -28,9 +28,7 @@ from sympy_tensordiff.symbolic.traversal import named_in
 
 
 class GraphDrawing:
-    """A picture of an expression's graph, made by `draw_graph`.
-
-    It shows itself as a picture in notebooks, elsewhere as text.
+    """A picture of the graph of an expression, made by `draw_graph`; notebooks display it as SVG, consoles as text.
 
     Examples
     --------
@@ -50,16 +48,18 @@ class GraphDrawing:
 
     @cached_property
     def source(self) -> str:
-        """The picture in the language of graphviz; no program is needed to make it."""
+        """The picture in the language of graphviz, which needs no other program."""
         return dot_text(self._clusters)
 
     @cached_property
     def text(self) -> str:
-        """The picture as a tree in plain text: a node with several parents stands once, and then by its number."""
+        """The picture as a tree in plain text; a node with several parents is written once and then referred to by
+        number.
+        """
         return tree_text(self._clusters)
 
     def svg(self) -> str:
-        """The picture as SVG; no program is needed to make it.
+        """Return the picture as SVG, which needs no other program.
 
         Raises
         ------
@@ -69,7 +69,8 @@ class GraphDrawing:
         return svg_text(self._clusters)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the picture: ``.svg``, ``.png`` by graphviz, its source as ``.dot`` or ``.gv``, text as ``.txt``.
+        """Write the picture to a file: ``.svg``, ``.png`` (by graphviz), source as ``.dot`` or ``.gv``, text as
+        ``.txt``.
 
         Raises
         ------
@@ -85,7 +86,7 @@ class GraphDrawing:
             case ".svg":
                 content = self.svg().encode()
             case ".png":
-                content = png(self._clusters)
+                content = render_png(self._clusters)
             case ".dot" | ".gv":
                 content = self.source.encode()
             case ".txt":
@@ -98,7 +99,7 @@ class GraphDrawing:
         return self.text
 
     def _repr_svg_(self) -> str | None:
-        """For notebooks; None for a picture that is too large, so that they show the text."""
+        """Return the SVG for notebooks; None for a picture that is too large, so that they show the text."""
         try:
             return self.svg()
         except UnsupportedError:
@@ -107,17 +108,18 @@ class GraphDrawing:
 
 @explained
 def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDrawing:
-    """A picture of the graph of an expression, and of its derivative beside it.
+    """Return a picture of the graph of an expression, and of its derivative next to it.
 
     Parameters
     ----------
     expr : Expr
-        Any expression of this package or of SymPy that can be differentiated; or what `td.parse` gives, which
-        is drawn with the derivative by its first argument.
+        Any expression of this package or of SymPy that can be differentiated; or the result of `td.parse`, drawn with
+        the derivative with respect to its first argument.
     wrt : TensorSymbol, Symbol or tuple of them, optional
-        What to differentiate by; of several the derivatives share their nodes.
+        The variables to differentiate with respect to; derivatives with respect to several share nodes.
     simplify : bool
-        Whether the derivative is drawn simplified, as that of `td.jacobian` is, or as the reverse sweep makes it.
+        Whether to simplify the derivative as `td.jacobian` does; by default it is drawn as the reverse sweep returns
+        it.
 
     Returns
     -------
@@ -127,17 +129,17 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
     Raises
     ------
     ArgumentTypeError, UnsupportedError
-        If the expression or a variable is none, or there is no derivative.
+        If the expression or a variable is not one, or there is no derivative.
 
     Notes
     -----
-    Equal parts of an expression are one node. The graph is the one that is differentiated, in which transposes
-    of transposes and the like are gone already, and ``X*X`` is a square.
+    Equal subexpressions are one node. The graph is the one that is differentiated: transposes of transposes and the
+    like are simplified already, and ``X*X`` is a square.
 
-    The derivative of the expression by one of its nodes is the *pullback* of that node (Lippmann 2022, section
-    4.1). A node of the derivative that is a pullback has the colour of the node that it belongs to, and says so;
-    in index notation only variables have one. Where the sweep has already moved the entries of a pullback into
-    what follows, ``as (i->ii)`` says how they stand in it: here on its diagonal.
+    The derivative with respect to a node is the *pullback* of that node (Lippmann 2022, section 4.1). A node of the
+    derivative that is a pullback has the colour of the node that it belongs to, and names it; in index notation only
+    variables have one. If the sweep has merged a pullback into its use, ``as (i->ii)`` says where its entries are: here
+    on the diagonal.
 
     Examples
     --------
@@ -165,14 +167,14 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
     if hasattr(expr, "expression") and hasattr(expr, "arguments"):
         wrt = expr.arguments[0] if wrt is None and expr.arguments else wrt
         expr = expr.expression
-    several = isinstance(wrt, tuple | list)
-    variables = tuple(wrt) if several else () if wrt is None else (wrt,)
+    is_sequence = isinstance(wrt, tuple | list)
+    variables = tuple(wrt) if is_sequence else () if wrt is None else (wrt,)
     work, results, pullbacks = derivative_graph(as_operand(expr, "the expression"), variables, simplify=simplify)
-    expression = cluster(work.graph, "expression", [work.root])
+    expression = make_cluster(work.graph, "expression", [work.root])
     clusters = [expression]
     if variables:
         names = [str(variable) for variable in variables]
-        derivative = cluster(work.graph, f"derivative by {', '.join(names)}", results)
+        derivative = make_cluster(work.graph, f"derivative by {', '.join(names)}", results)
         name_pullbacks(expression, derivative, pullbacks, names)
         clusters.append(derivative)
     number_nodes(clusters)
@@ -182,10 +184,11 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
 def derivative_graph(
     expr: Any, variables: Sequence[Any], *, simplify: bool = False
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
-    """An expression and its derivatives by variables in one graph, out of one reverse sweep (Lippmann 2022, chapter 4).
+    """Return the graph of an expression with its derivatives from one reverse sweep: the differentiation, the
+    derivatives with respect to ``variables``, and the pullback of each node that the sweep has met.
 
-    With them come the derivatives by the nodes of the expression that the sweep has met. In index notation these are
-    the variables alone: the cotangent of an entry depends on indices around it.
+    In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
+    (Lippmann 2022, chapter 4).
     """
     work = Differentiation(expr, by=variables)
     results, pullbacks = work.jacobians_with_pullbacks([work.leaf(variable) for variable in variables])
@@ -204,18 +207,18 @@ _SIMPLE = re.compile(r"[A-Za-z]|\\[A-Za-z]+|\\math[a-z]+\{\w+\}")
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool = False) -> str:
-    r"""An expression as an equation in LaTeX, without delimiters.
+    r"""Return an expression as an equation in LaTeX, without delimiters.
 
     Parameters
     ----------
     expr : Expr, or sequence of Expr
         Scalars and tensor expressions. Several are equations one below the other.
     name : str, or sequence of str, optional
-        The left-hand sides, in LaTeX, one for each expression. The entries of a comprehension stand
-        on the right-hand side, with the free indices on the left and their ranges behind. None: no left-hand side.
+        The left-hand sides, in LaTeX, one for each expression. A comprehension is written entry by entry, with the free
+        indices on the left and their ranges after the right-hand side. None: no left-hand side.
     parts : bool
-        True: what occurs more than once has a name, as `cse` gives it, and stands below, after "where"; so do the
-        definitions of named parts (`td.name`).
+        True: repeated subexpressions get names, as in `cse`, and are defined below, after "where"; so are named parts
+        (`td.name`).
 
     Returns
     -------
@@ -244,8 +247,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     \text{where}\quad t_{0} &= \operatorname{softmax}\left(A x\right)
     \end{aligned}
     """
-    given: Any = expr if isinstance(expr, (tuple, list, sympy.Tuple)) else [expr]
-    exprs = [as_operand(e, "the expression") for e in given]
+    expressions: Any = expr if isinstance(expr, (tuple, list, sympy.Tuple)) else [expr]
+    exprs = [as_operand(e, "the expression") for e in expressions]
     names: list[Any] = [*name] if isinstance(name, (tuple, list)) else [name]
     names = names * len(exprs) if name is None else names
     if len(names) != len(exprs):
@@ -254,23 +257,25 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
         raise ArgumentTypeError(f"td.latex: a name is a string of LaTeX, not {name!r}")
     if not isinstance(parts, bool):
         raise ArgumentTypeError(f"td.latex: parts must be True or False, not {parts!r}")
-    found, reduced = cse(exprs) if parts else ([], exprs)
+    named_parts, reduced = cse(exprs) if parts else ([], exprs)
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
-    where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
-    if len(rows) + len(where) == 1:
+    where_lines = [_equation(sympy.latex(symbol), e) for symbol, e in named_parts]
+    if len(rows) + len(where_lines) == 1:
         left, right = rows[0]
         return f"{left} = {right}" if left else right
     lines = [f"{left} &= {right}" if left else f"& {right}" for left, right in rows]
-    lines += [(r"\text{where}\quad " if n == 0 else "") + f"{left} &= {right}" for n, (left, right) in enumerate(where)]
+    lines += [
+        (r"\text{where}\quad " if n == 0 else "") + f"{left} &= {right}" for n, (left, right) in enumerate(where_lines)
+    ]
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
-# Results of notebooks stand one below the other; named parts come with their definitions, and with what else repeats.
+# Notebooks print results one below the other; named parts with their definitions and other repeated subexpressions.
 hooks.formula.register(lambda results: latex(results, parts=bool(named_in(results))))
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
-    """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
+    """Return both sides of an equation in LaTeX; a comprehension with a left-hand side is written entry by entry."""
     if left is None or not isinstance(expr, TensorComprehension):
         return left, in_latex(expr)
     expr = unlabelled(expr)

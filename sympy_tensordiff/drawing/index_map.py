@@ -1,4 +1,5 @@
-"""Index maps in numbers: the points of a lattice, the solutions of ``A alpha + t == beta``, their places in the plane.
+"""Index maps in numbers: the points of a lattice, the solutions of ``A alpha + t == beta``, and their positions in the
+plane.
 
 Everything is computed by the algebra that derivatives are made with: the Smith normal form gives the particular
 solution, the kernel basis and the conditions, Fourier-Motzkin elimination the ranges (Urban & van der Smagt 2017,
@@ -13,8 +14,7 @@ from itertools import combinations
 from math import atan2
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.drawing.labels import form as form_text
-from sympy_tensordiff.drawing.labels import limit, quotient
+from sympy_tensordiff.drawing.labels import form_text, limit_text, quotient_text
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -26,18 +26,18 @@ Point: TypeAlias = tuple[int, ...]
 Position: TypeAlias = tuple[float, float]
 HalfPlane: TypeAlias = tuple[int, int, int]
 
-LARGEST = 5000
-"""Points of a picture; nobody can tell more of them apart."""
+MAX_LATTICE_POINTS = 5000
+"""Largest number of points of a picture; more cannot be told apart."""
 
-GAP = 1
-"""Columns that are left free between two layers."""
+LAYER_GAP = 1
+"""Empty columns between two layers."""
 
 THICKNESS = (Row("ge", Affine({1: 4}, 1)), Row("ge", Affine({1: -4}, 1)))
-"""What a lattice of one dimension has for a second: -1/4 to 1/4."""
+"""The second dimension of a one-dimensional lattice: -1/4 to 1/4."""
 
 
 class IndexMap(NamedTuple):
-    """The forms ``A alpha + t`` of the indices ``alpha``, and the inequalities that these fulfil."""
+    """The affine forms ``A alpha + t`` of the indices ``alpha``, and the inequalities of their ranges."""
 
     names: tuple[str, ...]
     forms: tuple[Affine, ...]
@@ -50,23 +50,23 @@ class IndexMap(NamedTuple):
 
     @property
     def is_affine(self) -> bool:
-        """Whether nothing is rounded or clamped."""
+        """Whether no form contains a floor, a maximum or a minimum."""
         return not any(form.compounds() for form in self.forms)
 
     def matrix(self) -> list[list[int]]:
-        """The coefficients ``A``."""
+        """Return the coefficients ``A``."""
         return [[form.coefficient(v) for v in range(self.rank)] for form in self.forms]
 
     def image(self, point: Point) -> Point:
-        """The index ``A alpha + t``."""
+        """Return the image ``A alpha + t`` of a point."""
         values = dict(enumerate(point))
         return tuple(form.evaluate(values) for form in self.forms)
 
 
-class Solutions(NamedTuple):
-    """All ``alpha`` with ``A alpha + t == at``: ``particular + kernel z`` where nothing is ``failing``.
+class IndexSolutions(NamedTuple):
+    """All solutions ``alpha`` of the map at ``at``: ``particular + kernel z``; none if a condition is ``failing``.
 
-    Of a map that is not affine they are listed, each for a ``z`` of its own; there is no particular one.
+    For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """
 
     at: Point
@@ -79,50 +79,52 @@ class Solutions(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """Those in the ranges, ordered by ``z``."""
+        """The solutions in the ranges, ordered by ``z``."""
         return list(self.by_kernel.values())
 
-    def of(self, z: Sequence[int]) -> Point:
-        """The solution that belongs to ``z``."""
-        return _moved(self.particular, self.kernel, z)
+    def solution_at(self, z: Sequence[int]) -> Point:
+        """Return the solution of the kernel coordinates ``z``."""
+        return _translate(self.particular, self.kernel, z)
 
 
-def solutions(index_map: IndexMap, at: Point) -> Solutions:
-    """What solves the index equation: the conditions, one solution, the kernel basis, and the ranges of ``z``."""
+def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
+    """Solve the index equation at ``at``: the failing conditions, one solution, the kernel basis, and the ranges of
+    ``z``.
+    """
     if not index_map.is_affine:
-        _, inside = points(index_map.rows, index_map.rank)
-        return Solutions(at, (), (), (), (), (), {p: p for p in inside if index_map.image(p) == at})
+        _, inside = lattice_points(index_map.rows, index_map.rank)
+        return IndexSolutions(at, (), (), (), (), (), {p: p for p in inside if index_map.image(p) == at})
     right = [value - form.constant for value, form in zip(at, index_map.forms, strict=True)]
     solution = smith.solve(index_map.matrix(), index_map.rank)
     failing = []
     for row, modulus in solution.congruences:
-        text, rest = _combination(row, right), _dot(row, right) % modulus
+        text, rest = _combination_text(row, right), _dot(row, right) % modulus
         if rest:
             failing.append(f"{f'({text})' if ' ' in text else text} mod {modulus} = {rest}, not 0")
     failing += [
-        f"{_combination(row, right)} = {_dot(row, right)}, not 0" for row in solution.equations if _dot(row, right)
+        f"{_combination_text(row, right)} = {_dot(row, right)}, not 0" for row in solution.equations if _dot(row, right)
     ]
     if failing:
-        return Solutions(at, tuple(failing), (), solution.kernel, (), (), {})
+        return IndexSolutions(at, tuple(failing), (), solution.kernel, (), (), {})
     steps = [_dot(row, right) // factor for row, factor, _ in solution.particular]
     columns = [term.column for term in solution.particular]
-    particular = _moved((0,) * index_map.rank, columns, steps)
-    rows = in_kernel(index_map.rows, particular, solution.kernel)
-    nest, found = points(rows, len(solution.kernel))
-    by_kernel = {z: _moved(particular, solution.kernel, z) for z in found}
-    return Solutions(at, (), particular, solution.kernel, rows, nest, by_kernel)
+    particular = _translate((0,) * index_map.rank, columns, steps)
+    rows = constraints_on_kernel(index_map.rows, particular, solution.kernel)
+    nest, found = lattice_points(rows, len(solution.kernel))
+    by_kernel = {z: _translate(particular, solution.kernel, z) for z in found}
+    return IndexSolutions(at, (), particular, solution.kernel, rows, nest, by_kernel)
 
 
-def in_kernel(rows: Sequence[Row], particular: Point, kernel: Sequence[Point]) -> tuple[Row, ...]:
-    """Inequalities of ``alpha = particular + kernel z`` as such of ``z``."""
+def constraints_on_kernel(rows: Sequence[Row], particular: Point, kernel: Sequence[Point]) -> tuple[Row, ...]:
+    """Substitute ``alpha = particular + kernel z`` into inequalities of ``alpha``; return those of ``z``."""
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
     }
     return substitute_all(rows, values)
 
 
-def points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
-    """The loops over the integer points of rows, and these points in lexicographic order.
+def lattice_points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
+    """Return the loop nest over the integer points of constraints, and the points in lexicographic order.
 
     Raises
     ------
@@ -133,54 +135,56 @@ def points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Poi
     found: list[Point] = []
     for values in run(nest) if all(row.holds({}) for row in guards) else ():
         found.append(tuple(values[v] for v in range(rank)))
-        if len(found) > LARGEST:
+        if len(found) > MAX_LATTICE_POINTS:
             raise UnsupportedError(
-                f"the ranges hold more than {LARGEST} points, too many for a picture: choose smaller numbers"
+                f"the ranges contain more than {MAX_LATTICE_POINTS} points, too many to draw: choose smaller numbers"
             )
     return nest, sorted(found)
 
 
 def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
-    """``z2 = -1 … 5, z1 = max(-1, -z2) … min(1, 4 - z2)``, outermost first."""
+    """Return the ranges as text, ``z2 = -1 … 5, z1 = max(-1, -z2) … min(1, 4 - z2)``, outermost first."""
     parts = []
     for variable, lows, highs in nest:
-        low = limit("max", [_rounded(form, divisor, "⌈⌉", names) for form, divisor in lows])
-        high = limit("min", [_rounded(form, divisor, "⌊⌋", names) for form, divisor in highs])
+        low = limit_text("max", [_rounded_text(form, divisor, "⌈⌉", names) for form, divisor in lows])
+        high = limit_text("min", [_rounded_text(form, divisor, "⌊⌋", names) for form, divisor in highs])
         parts.append(f"{names[variable]} = {low}" + (f" … {high}" if low != high else ""))
     return ", ".join(parts)
 
 
-def _rounded(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
-    text = quotient(form, Affine.of(divisor), names)
+def _rounded_text(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
+    """Return ``form/divisor`` as text inside floor or ceiling ``brackets``; without a divisor the form only."""
+    text = quotient_text(form, Affine.of(divisor), names)
     return form_text(form, names) if divisor == 1 else f"{brackets[0]}{text}{brackets[1]}"
 
 
-def _combination(row: Sequence[int], values: Sequence[int]) -> str:
-    """The sum of the products as one writes it."""
+def _combination_text(row: Sequence[int], values: Sequence[int]) -> str:
+    """Return the sum of products of ``row`` and ``values`` as text."""
     names = {v: str(value) if value >= 0 else f"({value})" for v, value in enumerate(values)}
     total = _dot(row, values)
     return str(total) if sum(map(abs, row)) == 1 else form_text(Affine(dict(enumerate(row))), names)
 
 
 def _dot(row: Sequence[int], values: Sequence[int]) -> int:
+    """Return the dot product."""
     return sum(c * value for c, value in zip(row, values, strict=True))
 
 
-def _moved(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> Point:
-    """The point plus a combination of vectors."""
+def _translate(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> Point:
+    """Return ``start`` plus the combination of ``vectors`` with the coefficients ``steps``."""
     return tuple(
         x + sum(step * vector[v] for step, vector in zip(steps, vectors, strict=True)) for v, x in enumerate(start)
     )
 
 
-# ---------------------------------------------------------------------------- places in the plane
+# ---------------------------------------------------------------------------- positions in the plane
 
 
-class Frame(NamedTuple):
-    """The smallest and the largest value of each index that the picture shows.
+class LatticeFrame(NamedTuple):
+    """The smallest and the largest value of each index in the picture, and the map of lattice points to the plane.
 
-    The first two indices are the horizontal and the vertical one; the planes of a third stand side by side. So
-    the way into the plane is linear, and an arrow from one layer to another is straight.
+    The first two indices are horizontal and vertical; the layers of a third are drawn side by side. So the map to the
+    plane is linear, and an arrow from one layer to another is straight.
     """
 
     low: tuple[int, ...]
@@ -193,64 +197,67 @@ class Frame(NamedTuple):
 
     @property
     def pitch(self) -> int:
-        """The distance of two layers."""
-        return self.high[0] - self.low[0] + 1 + GAP
+        """The horizontal distance of two layers."""
+        return self.high[0] - self.low[0] + 1 + LAYER_GAP
 
     def position(self, point: Sequence[float | Fraction]) -> Position:
-        """Where a point lies in the plane."""
+        """Return the position of a point in the plane."""
         layer = point[2] - self.low[2] if len(point) == 3 else 0
         return float(point[0] + layer * self.pitch), float(point[1] if len(point) > 1 else 0)
 
-    def holds(self, point: Sequence[float | Fraction]) -> bool:
-        """Whether the picture shows a point."""
+    def contains(self, point: Sequence[float | Fraction]) -> bool:
+        """Return whether ``point`` is in the frame."""
         return all(a <= x <= b for a, x, b in zip(self.low, point, self.high, strict=True))
 
-    def rows(self, scale: int = 1, room: int = 0) -> tuple[Row, ...]:
-        """The inequalities of what the picture shows, with ``room/scale`` round it."""
+    def constraints(self, scale: int = 1, margin: int = 0) -> tuple[Row, ...]:
+        """Return the frame as inequalities, with a margin of ``margin/scale``."""
         return tuple(
             Row("ge", form)
             for v, (a, b) in enumerate(zip(self.low, self.high, strict=True))
-            for form in (Affine({v: scale}, room - scale * a), Affine({v: -scale}, room + scale * b))
+            for form in (Affine({v: scale}, margin - scale * a), Affine({v: -scale}, margin + scale * b))
         )
 
     def corners(self) -> tuple[Position, Position]:
-        """The lower left and the upper right end of the picture."""
+        """Return the lower left and the upper right corner of the picture."""
         right = self.high[0] + self.pitch * (len(self.layers) - 1)
         low, high = (self.low[1], self.high[1]) if len(self.low) > 1 else (0, 0)
         return (self.low[0], low), (right, high)
 
 
-def frame_of(points: Sequence[Sequence[int]], near: Sequence[Sequence[int]] = ()) -> Frame:
-    """What holds the points, and those of others that are near to them."""
-    low, high = _span(points)
+def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
+    """Return the bounding frame of ``points`` and of the ``extra_points`` close to them."""
+    low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
-    for point in near:
-        flat = list(zip(low, point, high, reach, strict=False))
-        if all(a - r <= x <= b + r for a, x, b, r in flat) and all(
+    for point in extra_points:
+        limits = list(zip(low, point, high, reach, strict=False))
+        if all(a - r <= x <= b + r for a, x, b, r in limits) and all(
             low[v] <= point[v] <= high[v] for v in range(2, len(point))
         ):
             points = [*points, point]
-    return Frame(*_span(points))
+    return LatticeFrame(*_bounding_box(points))
 
 
-def _span(points: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    columns = list(zip(*points, strict=True))
+def _bounding_box(lattice_points: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the smallest and the largest coordinates of ``points``."""
+    columns = list(zip(*lattice_points, strict=True))
     return tuple(map(min, columns)), tuple(map(max, columns))
 
 
-def outlines(rows: Sequence[Row], frame: Frame) -> Iterator[list[Position]]:
-    """The corners of what inequalities leave of each layer, in order round it; exact before they are placed."""
+def layer_outlines(rows: Sequence[Row], frame: LatticeFrame) -> Iterator[list[Position]]:
+    """Yield the corners of the polygon that the inequalities cut out of each layer, in order around it."""
     rows = [*rows, *(THICKNESS if len(frame.low) == 1 else ())]
     for layer in frame.layers:
         here = [row.substitute({2: Affine.of(layer)}).form for row in rows]
         planes = [(form.coefficient(0), form.coefficient(1), form.constant) for form in here]
-        corners = _corners(planes)
+        corners = _polygon_corners(planes)
         if corners:
             yield [frame.position((x, y, layer)[: max(2, len(frame.low))]) for x, y in corners]
 
 
-def _corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
-    """The corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise."""
+def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
+    """Return the corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise; [] if it is
+    empty.
+    """
     found: dict[tuple[Fraction, Fraction], None] = {}
     for (a, b, c), (d, e, f) in combinations(dict.fromkeys(planes), 2):
         det = a * e - b * d
@@ -264,13 +271,13 @@ def _corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
     return sorted(found, key=lambda corner: atan2(corner[1] - middle[1], corner[0] - middle[0]))
 
 
-def lines(index_map: IndexMap, at: Point, frame: Frame) -> Iterator[list[Position]]:
-    """The ends of the rational solutions in each layer where they are a line, cut off half a step round the frame.
+def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
+    """Return the end points of the rational solutions in each layer if they are a line, clipped half a step outside the
+    frame.
 
-    A line is what two opposite inequalities leave. It is drawn also where it goes past all points: where a
-    congruence fails.
+    The line is drawn even if it contains no lattice point because a congruence fails.
     """
     equations = [form - value for form, value in zip(index_map.forms, at, strict=True)]
     rows = [Row("ge", side) for form in equations for side in (form, -form)]
-    found = outlines([*rows, *frame.rows(2, 1)], frame) if index_map.rank > 1 else iter(())
+    found = layer_outlines([*rows, *frame.constraints(2, 1)], frame) if index_map.rank > 1 else iter(())
     return (corners for corners in found if len(corners) == 2)

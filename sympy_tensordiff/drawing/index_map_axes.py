@@ -1,7 +1,7 @@
-"""Index maps drawn into the axes of matplotlib, which are given: nothing is imported, no setting is changed.
+"""Draw index maps into given matplotlib axes; nothing is imported, no setting is changed.
 
-The colours are those of Okabe and Ito, which differ for colour-blind readers and in brightness; what matters
-differs in shape as well.
+The colours are those of Okabe and Ito, which differ for colour-blind readers and in brightness; different kinds of
+marks differ in shape as well.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from operator import add, sub
 from typing import Any
 
 from sympy_tensordiff.drawing.index_map import (
-    Frame,
     IndexMap,
+    IndexSolutions,
+    LatticeFrame,
     Point,
-    Solutions,
-    frame_of,
-    in_kernel,
-    lines,
+    constraints_on_kernel,
+    lattice_points,
+    layer_outlines,
+    make_frame,
     nest_text,
-    outlines,
-    points,
+    rational_lines,
 )
-from sympy_tensordiff.drawing.labels import form as form_text
+from sympy_tensordiff.drawing.labels import form_text
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.smith import kernel_basis
 
@@ -31,71 +31,71 @@ BLUE, GREY, LIGHT = "#0072B2", "#777777", "#F0F0F0"
 ARROWS = (("#D55E00", "-"), ("#009E73", "--"), ("#CC79A7", ":"))
 """Colours and lines of the vectors of a kernel basis."""
 
-LABELLED = 150
-"""Points with a text of their own; a larger picture has none."""
+MAX_LABELLED_POINTS = 150
+"""Larger pictures have no text at each point."""
 
-WIDTH_OF_LETTER = 0.052
-"""Of the texts at points, in inches."""
+LETTER_WIDTH = 0.052
+"""Width of a letter of the texts at points, in inches."""
 
-ROOM = 0.8
-"""Round the lattice, in steps."""
+MARGIN = 0.8
+"""Margin around the lattice, in steps."""
 
 
-def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: Solutions | None) -> None:
-    """The lattice of the indices: the ranges, the image of each point, the solutions, the kernel basis."""
+def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: IndexSolutions | None) -> None:
+    """Draw the lattice of the indices: the ranges, the image of each point, the solutions, and the kernel basis."""
     kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
-    canvas = _Canvas(axes, frame_of(inside, _near(solved)), index_map.names, index_map, index_map.rows)
+    canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
     found = set(solved.points) if solved is not None else set()
-    slope = _slope(index_map.matrix())
-    with_images = canvas.write({point: _tuple_text(index_map.image(point)) for point in inside}, found, slope)
-    canvas.dots(inside, "lattice", "index, with its image" if with_images else "index", s=12, color=GREY)
+    slope = _slope_sign(index_map.matrix())
+    with_images = canvas.write_texts({point: _tuple_text(index_map.image(point)) for point in inside}, found, slope)
+    canvas.draw_points(inside, "lattice", "index, with its image" if with_images else "index", s=12, color=GREY)
     if solved is None:
-        _basis(canvas, kernel, inside, inside)
+        _draw_kernel_basis(canvas, kernel, inside, inside)
         names = dict(enumerate(index_map.names))
         canvas.finish(", ".join(form_text(form, names) for form in index_map.forms))
         return
-    for number, ends in enumerate(lines(index_map, solved.at, canvas.frame) if index_map.is_affine else ()):
+    for number, ends in enumerate(rational_lines(index_map, solved.at, canvas.frame) if index_map.is_affine else ()):
         label = "rational solutions" if number == 0 else None
         axes.plot(*zip(*ends, strict=True), color=BLUE, lw=1, ls="--", gid="line", label=label, zorder=2)
-    canvas.dots(solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
+    canvas.draw_points(solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
     if solved.particular:
-        _solutions(canvas, solved)
+        _draw_solutions(canvas, solved)
         if len(kernel) == 1:
-            canvas.write({point: f"z = {z}" for (z,), point in solved.by_kernel.items()}, found, slope, -1)
-    canvas.finish(_title(index_map, solved))
+            canvas.write_texts({point: f"z = {z}" for (z,), point in solved.by_kernel.items()}, found, slope, -1)
+    canvas.finish(_title_text(index_map, solved))
 
 
-def draw_kernel(axes: Any, index_map: IndexMap, solved: Solutions) -> None:
-    """The lattice of z: the ranges as Fourier-Motzkin elimination sees them, and the index that belongs to each z."""
-    tight = frame_of(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
-    room = (1, 1, 0)
-    frame = Frame(tuple(map(sub, tight.low, room)), tuple(map(add, tight.high, room)))
-    canvas = _Canvas(axes, frame, list(_kernel_names(solved).values()), index_map, solved.rows)
-    _, shown = points(frame.rows(), len(solved.kernel))
-    canvas.dots(shown, "lattice", None, s=12, color=GREY)
+def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
+    """Draw the lattice of the kernel coordinates z: their ranges, and the index of each z."""
+    tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
+    margin = (1, 1, 0)
+    frame = LatticeFrame(tuple(map(sub, tight.low, margin)), tuple(map(add, tight.high, margin)))
+    canvas = _LatticeAxes(axes, frame, list(_kernel_names(solved).values()), index_map, solved.rows)
+    _, shown = lattice_points(frame.constraints(), len(solved.kernel))
+    canvas.draw_points(shown, "lattice", None, s=12, color=GREY)
     texts = {z: _tuple_text(point) for z, point in solved.by_kernel.items()}
-    with_indices = canvas.write(texts, solved.by_kernel, 1)
+    with_indices = canvas.write_texts(texts, solved.by_kernel, 1)
     label = f"solution, with its index ({', '.join(index_map.names)})" if with_indices else "solution"
-    canvas.dots(solved.by_kernel, "solutions", label, s=45, color=BLUE)
-    canvas.finish(_title(index_map, solved))
+    canvas.draw_points(solved.by_kernel, "solutions", label, s=45, color=BLUE)
+    canvas.finish(_title_text(index_map, solved))
 
 
-def fit(axes: Any) -> None:
-    """The size of a figure of its own, in inches: points far enough from each other, the texts round them."""
+def fit_figure(axes: Any) -> None:
+    """Set the size of the figure in inches, so that points are far enough apart and all texts fit."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    lines = axes.get_title().split("\n")
+    title_lines = axes.get_title().split("\n")
     entries = len(axes.get_legend_handles_labels()[0])
-    step = _step(axes)
+    step = _inches_per_step(axes)
     inner_width, inner_height = step * (right - left), step * (high - low)
-    width = max(5.2, 0.9 + inner_width, 0.3 + 0.085 * max(map(len, lines)))
-    above, below = 0.15 + 0.18 * len(lines), 0.65 + 0.21 * ((entries + 1) // 2)
+    width = max(5.2, 0.9 + inner_width, 0.3 + 0.085 * max(map(len, title_lines)))
+    above, below = 0.15 + 0.18 * len(title_lines), 0.65 + 0.21 * ((entries + 1) // 2)
     height = above + inner_height + below
     axes.figure.set_size_inches(width, height)
     axes.set_position(((width - inner_width) / 2 / width, below / height, inner_width / width, inner_height / height))
 
 
-def _step(axes: Any) -> float:
-    """The distance of two points in inches."""
+def _inches_per_step(axes: Any) -> float:
+    """Return the distance of neighbouring points in inches."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return float(min(0.62, 13 / (right - left), 9 / (high - low)))
 
@@ -103,28 +103,34 @@ def _step(axes: Any) -> float:
 # ---------------------------------------------------------------- parts
 
 
-class _Canvas:
-    """The axes with a frame of a lattice: the outlines of the ranges, and the names and values of its indices."""
+class _LatticeAxes:
+    """Axes that show a lattice frame: the outlines of the ranges, and the names and values of the indices."""
 
-    def __init__(self, axes: Any, frame: Frame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Row]) -> None:
+    def __init__(
+        self, axes: Any, frame: LatticeFrame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Row]
+    ) -> None:
         self.axes, self.frame = axes, frame
         (left, low), (right, high) = frame.corners()
-        axes.set_xlim(left - ROOM, right + ROOM)
-        axes.set_ylim(low - ROOM, high + ROOM)
+        axes.set_xlim(left - MARGIN, right + MARGIN)
+        axes.set_ylim(low - MARGIN, high + MARGIN)
         if len(frame.low) == 3:  # a line of text for the names of the layers
-            axes.set_ylim(low - ROOM, high + ROOM + 0.3 / _step(axes))
+            axes.set_ylim(low - MARGIN, high + MARGIN + 0.3 / _inches_per_step(axes))
             for layer in frame.layers:
-                middle = ((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5 + 0.05 / _step(axes), layer)
+                middle = (
+                    (frame.low[0] + frame.high[0]) / 2,
+                    frame.high[1] + 0.5 + 0.05 / _inches_per_step(axes),
+                    layer,
+                )
                 text = f"{names[2]} = {layer}"
                 axes.text(*frame.position(middle), text, ha="center", va="bottom", fontsize="small")
         label: str | None = f"ranges of {', '.join(index_map.names)}"
-        for corners in outlines(rows, frame):
+        for corners in layer_outlines(rows, frame):
             style = {"facecolor": LIGHT, "edgecolor": "black", "lw": 1, "zorder": 1}
             axes.fill(*zip(*corners, strict=True), gid="ranges", label=label, **style)
             label = None
         across, up = (self.ticks(v) for v in (0, 1))
-        places = [x + n * frame.pitch for n in range(len(frame.layers)) for x in across]
-        axes.set_xticks(places, [str(x) for _ in frame.layers for x in across])
+        positions = [x + n * frame.pitch for n in range(len(frame.layers)) for x in across]
+        axes.set_xticks(positions, [str(x) for _ in frame.layers for x in across])
         axes.set_yticks(up, list(map(str, up)))
         axes.set_xlabel(names[0], parse_math=False)
         if len(names) > 1:
@@ -132,25 +138,27 @@ class _Canvas:
         axes.spines[["top", "right"] if len(names) > 1 else ["top", "right", "left"]].set_visible(False)
 
     def ticks(self, v: int) -> list[int]:
-        """The values of an index that are written at its axis, as many as there is room for."""
+        """Return the values of index ``v`` to write at its axis, as many as fit."""
         if v >= len(self.frame.low):
             return []
         low, high = self.frame.low[v], self.frame.high[v]
-        room = 0.1 + 0.08 * max(len(str(low)), len(str(high))) if v == 0 else 0.16
-        every = ceil(room / _step(self.axes))
+        space = 0.1 + 0.08 * max(len(str(low)), len(str(high))) if v == 0 else 0.16
+        every = ceil(space / _inches_per_step(self.axes))
         return [x for x in range(low, high + 1) if x % every == 0]
 
-    def dots(self, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
-        """Points of one kind."""
-        places = [self.frame.position(point) for point in where]
-        style["s"] *= min(1, (4 * _step(self.axes)) ** 2)
-        if places:
-            self.axes.scatter(*zip(*places, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
+    def draw_points(self, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
+        """Draw points of one kind, with their label in the legend."""
+        positions = [self.frame.position(point) for point in where]
+        style["s"] *= min(1, (4 * _inches_per_step(self.axes)) ** 2)
+        if positions:
+            self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
-    def write(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Texts at the right of the points (or at the left), off the line through them; none where two would meet."""
+    def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
+        """Write texts to the right of the points (``side`` 1) or to the left (-1); return False and write none if they
+        would overlap.
+        """
         longest = max(map(len, texts.values()), default=0)
-        if len(texts) > LABELLED or longest * WIDTH_OF_LETTER >= _step(self.axes):
+        if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
             return False
         style = {"color": "black" if side > 0 else BLUE, "ha": "left" if side > 0 else "right", "zorder": 7}
         style |= {"va": "top" if side * slope > 0 else "bottom", "fontsize": 7, "textcoords": "offset points"}
@@ -160,7 +168,7 @@ class _Canvas:
         return bool(texts)
 
     def finish(self, title: str) -> None:
-        """Equal steps, the title, and the legend below."""
+        """Set equal steps and the title, and put the legend below."""
         from matplotlib.transforms import offset_copy
 
         self.axes.set_title(title, fontsize="medium", parse_math=False)
@@ -170,14 +178,16 @@ class _Canvas:
         self.axes.legend(**place, ncols=2, fontsize="small", frameon=False)
 
 
-def _slope(matrix: Sequence[Sequence[int]]) -> int:
-    """Whether the line of the solutions rises or falls."""
-    ways = kernel_basis([row[:2] for row in matrix])
-    return -1 if len(ways) == 1 and ways[0][0] * ways[0][-1] < 0 else 1
+def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
+    """Return 1 if the line of the solutions rises, -1 if it falls."""
+    directions = kernel_basis([row[:2] for row in matrix])
+    return -1 if len(directions) == 1 and directions[0][0] * directions[0][-1] < 0 else 1
 
 
-def _near(solved: Solutions | None) -> list[Point]:
-    """What the picture should show beside the ranges: the particular solution, the kernel basis."""
+def _extra_points(solved: IndexSolutions | None) -> list[Point]:
+    """Return points to show outside the ranges if they are close: the particular solution, and the heads of the kernel
+    basis.
+    """
     if solved is None or not solved.particular:
         return []
     found = set(solved.points)
@@ -186,36 +196,41 @@ def _near(solved: Solutions | None) -> list[Point]:
     return [solved.particular] if inside else [solved.particular, *heads]
 
 
-def _solutions(canvas: _Canvas, solved: Solutions) -> None:
-    """Solutions outside of the ranges, the particular one, and the kernel basis from one of them."""
-    _, found = points(in_kernel(canvas.frame.rows(), solved.particular, solved.kernel), len(solved.kernel))
+def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
+    """Draw the solutions outside the ranges, the particular one, and the kernel basis at one of them."""
+    _, found = lattice_points(
+        constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
+    )
     inside = set(solved.points)
-    outside = [point for point in map(solved.of, found) if point not in inside]
+    outside = [point for point in map(solved.solution_at, found) if point not in inside]
     style = {"s": 40, "facecolor": "white", "edgecolor": BLUE}
-    canvas.dots(outside, "outside", "solutions outside of the ranges", **style)
-    if canvas.frame.holds(solved.particular):
+    canvas.draw_points(outside, "outside", "solutions outside of the ranges", **style)
+    if canvas.frame.contains(solved.particular):
         style = {"s": 130, "marker": "s", "facecolor": "none", "edgecolor": "black", "zorder": 4}
         text = f"particular solution {_tuple_text(solved.particular)}"
-        canvas.dots([solved.particular], "particular", text, **style)
+        canvas.draw_points([solved.particular], "particular", text, **style)
         outside = [solved.particular, *outside]
-    _basis(canvas, solved.kernel, [*solved.points, *outside], solved.points)
+    _draw_kernel_basis(canvas, solved.kernel, [*solved.points, *outside], solved.points)
 
 
-def _basis(canvas: _Canvas, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]) -> None:
-    """The kernel basis as arrows, from one point where that is possible; best if that and the heads are ``inside``."""
+def _draw_kernel_basis(
+    canvas: _LatticeAxes, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
+) -> None:
+    """Draw the kernel basis as arrows, from one of ``starts``; preferably one with the heads in ``inside``."""
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
+        """Return how many points of the arrows from ``start`` are inside, and how many heads are in the frame."""
         ends = [tuple(map(add, start, vector)) for vector in vectors]
-        return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.holds, ends))
+        return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))
 
     for (color, line), vector in zip(ARROWS, kernel, strict=False):
-        fitting = [start for start in starts if canvas.frame.holds(tuple(map(add, start, vector)))]
+        candidates = [start for start in starts if canvas.frame.contains(tuple(map(add, start, vector)))]
         label = f"kernel basis {_tuple_text(vector)}"
-        if not fitting:
+        if not candidates:
             canvas.axes.plot([], [], color=color, ls=line, label=f"{label}: longer than the picture")
             continue
-        tail = max(fitting, key=lambda start: heads(start, kernel))
+        tail = max(candidates, key=lambda start: heads(start, kernel))
         style = {"arrowstyle": "-|>", "color": color, "lw": 2, "ls": line, "shrinkA": 0, "shrinkB": 0}
         head = tuple(map(add, tail, vector))
         canvas.axes.annotate(
@@ -226,7 +241,7 @@ def _basis(canvas: _Canvas, kernel: Sequence[Point], starts: Sequence[Point], in
             gid="kernel",
             zorder=6,
         )
-        # An annotation has no entry in a legend.
+        # An empty plot, since annotations have no legend entry.
         canvas.axes.plot([], [], color=color, lw=2, ls=line, marker=">", label=label)
 
 
@@ -234,23 +249,28 @@ def _basis(canvas: _Canvas, kernel: Sequence[Point], starts: Sequence[Point], in
 
 
 def _tuple_text(point: Sequence[int]) -> str:
+    """Return a point as text, without parentheses for a single coordinate."""
     return str(point[0]) if len(point) == 1 else f"({', '.join(map(str, point))})"
 
 
-def _kernel_names(solved: Solutions) -> dict[int, str]:
+def _kernel_names(solved: IndexSolutions) -> dict[int, str]:
+    """Return the names of the kernel coordinates: z, or z1, z2, …."""
     count = len(solved.kernel)
     return {v: "z" if count == 1 else f"z{v + 1}" for v in range(count)}
 
 
-def _title(index_map: IndexMap, solved: Solutions) -> str:
-    """``i - 2*j = -1``, one for each axis, and what is known of its solutions."""
+def _title_text(index_map: IndexMap, solved: IndexSolutions) -> str:
+    """Return the title: the equation of each axis, ``i - 2*j = -1``, and its solutions."""
     names = dict(enumerate(index_map.names))
     pairs = zip(index_map.forms, solved.at, strict=True)
-    return ", ".join(f"{form_text(form, names)} = {value}" for form, value in pairs) + f"\n{_answer(index_map, solved)}"
+    return (
+        ", ".join(f"{form_text(form, names)} = {value}" for form, value in pairs)
+        + f"\n{_solution_text(index_map, solved)}"
+    )
 
 
-def _answer(index_map: IndexMap, solved: Solutions) -> str:
-    """The conditions that fail; or the solutions and the ranges of z."""
+def _solution_text(index_map: IndexMap, solved: IndexSolutions) -> str:
+    """Return the failing conditions; otherwise the solutions and the ranges of z, as text."""
     if solved.failing:
         return f"no solution: {'; '.join(solved.failing)}"
     if not solved.particular:

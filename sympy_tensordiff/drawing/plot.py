@@ -1,4 +1,4 @@
-"""The public way to a picture of an index map."""
+"""The public function for a picture of an index map."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from sympy import Expr, Idx, Max, Min, S, Symbol, Tuple
 
-from sympy_tensordiff.drawing.index_map import IndexMap, Point, points, solutions
-from sympy_tensordiff.drawing.index_map_axes import draw_indices, draw_kernel, fit
+from sympy_tensordiff.drawing.index_map import IndexMap, Point, lattice_points, solve_index_map
+from sympy_tensordiff.drawing.index_map_axes import draw_indices, draw_kernel, fit_figure
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -25,12 +25,12 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 
-OWNER = "plot_index_map"
-MOST = 3
-"""Indices of a picture."""
-MOST_LAYERS = 12
+CALLER = "plot_index_map"
+MAX_INDICES = 3
+"""Largest number of indices of a picture."""
+MAX_LAYERS = 12
 
-Limit = tuple[Any, tuple[Expr, ...], tuple[Expr, ...]]
+IndexLimits = tuple[Any, tuple[Expr, ...], tuple[Expr, ...]]
 
 
 @explained
@@ -43,25 +43,25 @@ def plot_index_map(
     space: Literal["indices", "kernel"] = "indices",
     ax: Any = None,
 ) -> Any:
-    """A picture of which indices read an entry: the integer solutions of ``A alpha + t == at`` in their ranges.
+    """Plot the indices that read an entry: the integer solutions of ``A alpha + t == at`` in their ranges.
 
     Parameters
     ----------
     index : Expr, tuple of Expr, or TensorEntry
-        The forms ``A alpha + t``: an index such as ``2*i + k``, one for each axis of what is read, or the entry
+        The forms ``A alpha + t``: an index such as ``2*i + k``, one for each axis of the tensor, or the entry
         ``x[2*i + k]`` itself.
     limits : sequence of (index, extent) or (index, lower, upper)
         The ranges of one, two or three indices, as in a comprehension or in a sum; a bound may hold other indices.
         The first index is the horizontal axis, the second the vertical one; of a third each value has a layer, side
         by side.
     at : int, tuple of int, optional
-        The entry whose readers are sought. Without it the picture has the lattice and its images only.
+        The entry whose readers are shown. Without it the picture has the lattice and its images only.
     sizes : mapping of Symbol or str to int, optional
         Numbers for all other symbols.
     space : {"indices", "kernel"}
         Whether the solutions are drawn as indices ``alpha``, or as the ``z`` of ``alpha = I(at - t) + K z``.
     ax : matplotlib.axes.Axes, optional
-        What to draw into; otherwise a figure is made. It is not shown: ``matplotlib.pyplot.show()`` does that.
+        The axes to draw into; by default those of a new figure, which ``matplotlib.pyplot.show()`` displays.
 
     Returns
     -------
@@ -100,49 +100,50 @@ def plot_index_map(
     >>> ax.figure.savefig("figure3.svg")  # doctest: +SKIP
     """
     if space not in ("indices", "kernel"):
-        raise ArgumentError(f"{OWNER}: space is 'indices' or 'kernel', not {space!r}")
+        raise ArgumentError(f"{CALLER}: space is 'indices' or 'kernel', not {space!r}")
     index_map, image = read_index_map(index, limits, at, sizes)
-    _, inside = points(index_map.rows, index_map.rank)
+    _, inside = lattice_points(index_map.rows, index_map.rank)
     if not inside:
-        raise ArgumentError(f"{OWNER}: the ranges of {', '.join(index_map.names)} hold no point: nothing to draw")
-    solved = None if image is None else solutions(index_map, image)
+        raise ArgumentError(f"{CALLER}: the ranges of {', '.join(index_map.names)} contain no point: nothing to draw")
+    solved = None if image is None else solve_index_map(index_map, image)
     if space == "kernel" and (solved is None or solved.failing or not solved.kernel):
         unique = "the solution is unique" if index_map.is_affine else "the index is rounded or clamped"
         reason = "at is not given" if solved is None else "; ".join(solved.failing) or unique
-        raise ArgumentError(f"{OWNER}: the kernel has nothing to draw: {reason}; use space='indices'")
+        raise ArgumentError(f"{CALLER}: the kernel has nothing to draw: {reason}; use space='indices'")
     shown = inside if solved is None or space == "indices" else list(solved.by_kernel)
     layers = len({point[2:] for point in shown})
-    if layers > MOST_LAYERS:
+    if layers > MAX_LAYERS:
         raise UnsupportedError(
-            f"{OWNER}: {layers} layers are more than {MOST_LAYERS}: choose a shorter range of the third index, or "
+            f"{CALLER}: {layers} layers are more than {MAX_LAYERS}: choose a shorter range of the third index, or "
             "let another one come last"
         )
     if ax is not None and not hasattr(ax, "annotate"):
-        raise ArgumentTypeError(f"{OWNER}: ax must be the axes of a figure of matplotlib, not {ax!r}")
-    made = ax is None
-    ax = _axes() if made else ax
+        raise ArgumentTypeError(f"{CALLER}: ax must be the axes of a figure of matplotlib, not {ax!r}")
+    is_new = ax is None
+    ax = _new_axes() if is_new else ax
     if space == "kernel" and solved is not None:
         draw_kernel(ax, index_map, solved)
     else:
         draw_indices(ax, index_map, inside, solved)
-    if made:
-        fit(ax)
+    if is_new:
+        fit_figure(ax)
     return ax
 
 
-def _axes() -> Any:
+def _new_axes() -> Any:
+    """Return the axes of a new figure; raise `BackendError` if matplotlib is missing."""
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise BackendError(f"{OWNER} draws with matplotlib, which is not installed: pip install '.[plot]'") from None
+        raise BackendError(f"{CALLER} draws with matplotlib, which is not installed: pip install '.[plot]'") from None
     return pyplot.subplots()[1]
 
 
-# ---------------------------------------------------------------------------- what a user writes, read into numbers
+# ---------------------------------------------------------------------------- arguments converted to numbers
 
 
 def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexMap, Point | None]:
-    """The map in numbers, and the image that is asked for.
+    """Convert the arguments of `plot_index_map` to numbers: the map, and the entry ``at`` (None if not given).
 
     Raises
     ------
@@ -152,114 +153,121 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
     parts = index.indices if getattr(index, "is_tensor_entry", False) else index
     parts = tuple(parts) if isinstance(parts, (tuple, list, Tuple)) else (parts,)
     if isinstance(at, (tuple, list, Tuple)) and at and isinstance(at[0], Symbol):
-        raise ArgumentError(f"{OWNER}: at={at} is a limit and not an entry: all limits are one list, [{limits}, {at}]")
-    ranges = _ranges(limits)
+        raise ArgumentError(f"{CALLER}: at={at} is a limit and not an entry: all limits are one list, [{limits}, {at}]")
+    ranges = _read_limits(limits)
     names = [limit[0] for limit in ranges]
-    if not 1 <= len(names) <= MOST:
+    if not 1 <= len(names) <= MAX_INDICES:
         raise UnsupportedError(
-            f"{OWNER}: a picture has one to {MOST} indices, not {len(names)} ({', '.join(map(str, names))}): put "
-            "numbers in the place of the others"
+            f"{CALLER}: a picture has one to {MAX_INDICES} indices, not {len(names)} "
+            f"({', '.join(map(str, names))}): replace the others by numbers"
         )
     if not parts:
-        raise ArgumentError(f"{OWNER}: there is no index; give one form for each axis, e.g. (2*i + k, j)")
-    values = {name: Affine.variable(v) for v, name in enumerate(names)} | _numbers(sizes, names)
-    forms = tuple(_form(part, values) for part in parts)
+        raise ArgumentError(f"{CALLER}: there is no index; give one form for each axis, e.g. (2*i + k, j)")
+    values = {name: Affine.variable(v) for v, name in enumerate(names)} | _read_sizes(sizes, names)
+    forms = tuple(_read_form(part, values) for part in parts)
     for part, form in zip(parts, forms, strict=True):
         if any(isinstance(found, Product) for found in definitions(form.compounds())):
             raise UnsupportedError(
-                f"{OWNER}: {part} is not linear in {', '.join(map(str, names))}: leave out products of indices"
+                f"{CALLER}: {part} is not linear in {', '.join(map(str, names))}: leave out products of indices"
             )
     rows = []
     for number, (name, lows, highs) in enumerate(ranges):
         variable = Affine.variable(number)
-        _check_scope(name, (*lows, *highs), ranges)
-        limits_of_it = [Row("ge", variable - _form(low, values)) for low in lows]
-        limits_of_it += [Row("ge", _form(high, values) - variable) for high in highs]
-        rows += _plain(limits_of_it, name)
+        _check_not_circular(name, (*lows, *highs), ranges)
+        constraints = [Row("ge", variable - _read_form(low, values)) for low in lows]
+        constraints += [Row("ge", _read_form(high, values) - variable) for high in highs]
+        rows += _linear_constraints(constraints, name)
     index_map = IndexMap(tuple(map(str, names)), forms, tuple(rows))
-    return index_map, None if at is None else _image(at, forms, values)
+    return index_map, None if at is None else _read_entry(at, forms, values)
 
 
-def _ranges(limits: Any) -> list[Limit]:
-    """Limits of a comprehension or of a sum; one alone need not stand in a sequence."""
-    several = isinstance(limits, (tuple, list, Tuple)) and all(
+def _read_limits(limits: Any) -> list[IndexLimits]:
+    """Return index, lower and upper bounds of each limit of a comprehension or a sum; raise `ArgumentError` for a
+    repeated index.
+    """
+    is_sequence = isinstance(limits, (tuple, list, Tuple)) and all(
         isinstance(limit, (tuple, list, Tuple, Idx)) for limit in limits
     )
-    found: list[Limit] = []
-    for limit in limits if several else (limits,):
+    found: list[IndexLimits] = []
+    for limit in limits if is_sequence else (limits,):
         if isinstance(limit, (tuple, list, Tuple)) and len(limit) == 2:
-            name, extent = checked_axis(limit, OWNER)
+            name, extent = checked_axis(limit, CALLER)
             found.append((name, (S.Zero,), (extent - 1,)))
         else:
-            name, low, high = checked_range(limit, OWNER)
+            name, low, high = checked_range(limit, CALLER)
             found.append((name, bound_forms(low, Max), bound_forms(high, Min)))
     repeated = [name for number, (name, *_) in enumerate(found) if any(name == other[0] for other in found[:number])]
     if repeated:
-        raise ArgumentError(f"{OWNER}: the index {repeated[0]} has two ranges; use two names")
+        raise ArgumentError(f"{CALLER}: the index {repeated[0]} has two ranges; use two names")
     return found
 
 
-def _numbers(sizes: Mapping[Any, Any] | None, names: Sequence[Any]) -> dict[Any, Affine]:
-    """The numbers of symbols, which may be given by their names."""
+def _read_sizes(sizes: Mapping[Any, Any] | None, names: Sequence[Any]) -> dict[Any, Affine]:
+    """Return the numbers of symbols, given by symbol or by name; raise for a value that is not an int."""
     if sizes is not None and not isinstance(sizes, Mapping):
-        raise ArgumentTypeError(f"{OWNER}: sizes must be a dict from symbols to numbers, not {sizes!r}")
+        raise ArgumentTypeError(f"{CALLER}: sizes must be a dict from symbols to numbers, not {sizes!r}")
     found: dict[Any, Affine] = {}
     for symbol, number in (sizes or {}).items():
         try:
             found[symbol] = Affine.of(as_integer(number))
         except TypeError:
-            raise ArgumentTypeError(f"{OWNER}: the number of {symbol} must be an int, not {number!r}") from None
+            raise ArgumentTypeError(f"{CALLER}: the number of {symbol} must be an int, not {number!r}") from None
         if symbol in names or symbol in map(str, names):
-            raise ArgumentError(f"{OWNER}: {symbol} has a range and a number; leave one of them out")
+            raise ArgumentError(f"{CALLER}: {symbol} has a range and a number; leave one of them out")
     return found
 
 
-def _form(value: Any, values: Mapping[Any, Affine]) -> Affine:
-    """An index expression with numbers for all symbols but the indices."""
-    expr = as_expr(value, f"{OWNER}: an index")
+def _read_form(value: Any, values: Mapping[Any, Affine]) -> Affine:
+    """Convert an index expression to an affine form, with numbers for all symbols but the indices; raise
+    `ArgumentError` for a missing number.
+    """
+    expr = as_expr(value, f"{CALLER}: an index")
     form, atoms = parse(expr)
     given = {atom: values.get(atom, values.get(str(atom))) for atom in atoms}
     missing = [str(atom) for atom, number in given.items() if number is None]
     if missing:
         example = ", ".join(f"{name!r}: 4" for name in missing)
         raise ArgumentError(
-            f"{OWNER}: {', '.join(missing)} in {expr} has neither a range nor a number; give sizes={{{example}}}"
+            f"{CALLER}: {', '.join(missing)} in {expr} has neither a range nor a number; give sizes={{{example}}}"
         )
     try:
         return form.substitute({slot: number for slot, number in enumerate(given.values()) if number is not None})
     except ValueError as error:
-        raise ArgumentError(f"{OWNER}: {expr} divides by what is not positive: {error}") from None
+        raise ArgumentError(f"{CALLER}: {expr} divides by a value that is not positive: {error}") from None
 
 
-def _check_scope(name: Any, bounds: Sequence[Expr], ranges: Sequence[Limit]) -> None:
-    """No bound of an index depends on the index, directly or by others."""
+def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[IndexLimits]) -> None:
+    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on the index, directly or through
+    others.
+    """
     limits = {other: {s for bound in (*lows, *highs) for s in bound.free_symbols} for other, lows, highs in ranges}
     reached = {s for bound in bounds for s in bound.free_symbols}
     for _ in ranges:
         reached |= {s for other in reached for s in limits.get(other, ())}
     if name in reached:
-        raise IndexExpressionError(f"{OWNER}: the range of {name} depends on {name} itself, by way of its bounds")
+        raise IndexExpressionError(f"{CALLER}: the range of {name} depends on {name} itself, through its bounds")
 
 
-def _plain(rows: Sequence[Row], name: Any) -> list[Row]:
-    """Inequalities without rounding and products."""
+def _linear_constraints(rows: Sequence[Row], name: Any) -> list[Row]:
+    """Return the inequalities without rounding and products; raise `UnsupportedError` if that is not possible."""
     found: list[Row] = []
     for row in rows:
-        written = without_quotients(row, frozenset(range(MOST)))
-        if written is None or any(part.form.hidden() for part in written):
+        linear = without_quotients(row, frozenset(range(MAX_INDICES)))
+        if linear is None or any(part.form.hidden() for part in linear):
             raise UnsupportedError(
-                f"{OWNER}: the range of {name} is not linear: it rounds, or multiplies indices, and cannot be drawn"
+                f"{CALLER}: the range of {name} is not linear: it rounds, or multiplies indices, and cannot be drawn"
             )
-        found += written
+        found += linear
     return found
 
 
-def _image(at: Any, forms: Sequence[Affine], values: Mapping[Any, Affine]) -> Point:
+def _read_entry(at: Any, forms: Sequence[Affine], values: Mapping[Any, Affine]) -> Point:
+    """Return the numbers of the entry ``at``; raise `ArgumentError` if one is not a number."""
     parts = tuple(at) if isinstance(at, (tuple, list, Tuple)) else (at,)
     if len(parts) != len(forms):
-        raise ArgumentError(f"{OWNER}: at has {len(parts)} values for {len(forms)} axes")
-    found = [_form(part, values) for part in parts]
+        raise ArgumentError(f"{CALLER}: at has {len(parts)} values for {len(forms)} axes")
+    found = [_read_form(part, values) for part in parts]
     for part, form in zip(parts, found, strict=True):
         if not form.is_constant:
-            raise ArgumentError(f"{OWNER}: at is an entry, so {part} must be a number and not depend on an index")
+            raise ArgumentError(f"{CALLER}: at is an entry, so {part} must be a number and not depend on an index")
     return tuple(form.constant for form in found)

@@ -1,4 +1,4 @@
-"""A picture written as SVG, with boxes and edges at the places of `layout`."""
+"""A picture as SVG, with boxes and edges at the positions of `Layout`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import accumulate, pairwise
 
-from sympy_tensordiff.drawing.labels import cut
+from sympy_tensordiff.drawing.labels import truncate
 from sympy_tensordiff.drawing.picture import Cluster
-from sympy_tensordiff.drawing.writers import LONGEST_BOX, checked_size, edges, face
+from sympy_tensordiff.drawing.writers import MAX_BOX_LENGTH, check_size, iterate_edges, node_style
 from sympy_tensordiff.errors import UnsupportedError
 
-# Of the font, in pixels: letters of a monospaced font have one width, so that texts fit their boxes everywhere.
+# Font sizes in pixels: the font is monospaced, so that labels fit their boxes everywhere.
 LETTER, LINE = 7.25, 15.0
 PITCH, TITLE, MARGIN = 72.0, 24.0, 12.0
 
@@ -25,15 +25,15 @@ HEAD = """\
 
 
 def svg_text(clusters: Sequence[Cluster]) -> str:
-    """The graphs of a picture side by side, each node drawn once in each.
+    """Return the graphs of a picture side by side as SVG, each node once per graph.
 
     Raises
     ------
     UnsupportedError
         If the picture is too large.
     """
-    checked_size(clusters)
-    graphs = [_Graph(part, framed=len(clusters) > 1) for part in clusters]
+    check_size(clusters)
+    graphs = [_SvgGraph(part, has_frame=len(clusters) > 1) for part in clusters]
     lines, left = [], 0.0
     for graph in graphs:
         lines += [f'<g transform="translate({left:.1f},0)">', *graph.frame(), *graph.edges(), *graph.boxes(), "</g>"]
@@ -41,25 +41,26 @@ def svg_text(clusters: Sequence[Cluster]) -> str:
     return "\n".join([HEAD.format(left, max(graph.height for graph in graphs)), *lines, "</svg>\n"])
 
 
-class _Graph:
-    """One graph of a picture, with the places of all that is drawn."""
+class _SvgGraph:
+    """One graph of a picture, with the positions of everything drawn."""
 
-    def __init__(self, part: Cluster, framed: bool) -> None:
+    def __init__(self, part: Cluster, has_frame: bool) -> None:
         self.part = part
-        self.title = cut(part.title, LONGEST_BOX) if framed else ""
-        self.faces = [face(drawn) for drawn in part.nodes]
-        widths = [max(map(len, found.lines)) * LETTER + GAP for found in self.faces]
-        self.heights = [len(found.lines) * LINE + 8 for found in self.faces]
+        self.title = truncate(part.title, MAX_BOX_LENGTH) if has_frame else ""
+        self.styles = [node_style(drawn) for drawn in part.nodes]
+        widths = [max(map(len, style.lines)) * LETTER + NODE_GAP for style in self.styles]
+        self.heights = [len(style.lines) * LINE + 8 for style in self.styles]
         self.layout = layout = Layout([drawn.children for drawn in part.nodes], widths)
         left = min(x - width / 2 for x, width in zip(layout.x, layout.widths, strict=True))
         right = max(x + width / 2 for x, width in zip(layout.x, layout.widths, strict=True))
-        top = (TITLE if framed else 0.0) + 2 * MARGIN + LINE
+        top = (TITLE if has_frame else 0.0) + 2 * MARGIN + LINE
         self.width = max(right - left, len(self.title) * LETTER) + 4 * MARGIN
         self.x = [x + (self.width - left - right) / 2 for x in layout.x]
         self.y = [top + layer * PITCH for layer in layout.layer]
         self.height = max(self.y) + LINE + 2 * MARGIN
 
     def frame(self) -> list[str]:
+        """Return the SVG of the frame and its title; [] without a title."""
         if not self.title:
             return []
         size = f'width="{self.width - MARGIN:.1f}" height="{self.height - MARGIN:.1f}"'
@@ -69,60 +70,63 @@ class _Graph:
         ]
 
     def boxes(self) -> Iterator[str]:
-        places = zip(self.x, self.y, self.layout.widths, self.heights, strict=False)  # those of bends are not read
-        for found, (x, y, width, height) in zip(self.faces, places, strict=False):
-            place = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}"'
-            rounded = ' rx="6"' if found.rounded else ""
-            yield f'<g class="node"><title>{escape(found.hint)}</title>'
-            yield f'<rect {place}{rounded} fill="{found.fill}" stroke="#555"/>'
-            for n, line in enumerate(found.lines, start=1):
+        """Yield the SVG of the boxes and labels of all nodes."""
+        boxes = zip(self.x, self.y, self.layout.widths, self.heights, strict=False)  # bends are not drawn
+        for style, (x, y, width, height) in zip(self.styles, boxes, strict=False):
+            attributes = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}"'
+            rounded = ' rx="6"' if style.rounded else ""
+            yield f'<g class="node"><title>{escape(style.hint)}</title>'
+            yield f'<rect {attributes}{rounded} fill="{style.fill}" stroke="#555"/>'
+            for n, line in enumerate(style.lines, start=1):
                 yield f'<text x="{x:.1f}" y="{y - height / 2 + LINE * n:.1f}">{escape(line)}</text>'
             yield "</g>"
 
     def edges(self) -> Iterator[str]:
-        for node, place, text in edges(self.part):
+        """Yield the SVG of all edges."""
+        for node, position, text in iterate_edges(self.part):
             children = self.part.nodes[node].children
             below = zip(self.layout.bends[node], children, strict=True)
             ends = [(self.x[(bends or [child])[0]], n) for n, (bends, child) in enumerate(below)]
-            rank = sum(end < ends[place] for end in ends)
-            room = min(14.0, self.layout.widths[node] / (len(children) + 1))
-            start = self.x[node] + (rank - (len(children) - 1) / 2) * room
+            rank = sum(end < ends[position] for end in ends)
+            spacing = min(14.0, self.layout.widths[node] / (len(children) + 1))
+            start = self.x[node] + (rank - (len(children) - 1) / 2) * spacing
             points = [(start, self.y[node] + self.heights[node] / 2)]
-            for bend in self.layout.bends[node][place]:
+            for bend in self.layout.bends[node][position]:
                 points += [(self.x[bend], self.y[bend] - LINE), (self.x[bend], self.y[bend] + LINE)]
-            child = children[place]
-            yield from _edge([*points, (self.x[child], self.y[child] - self.heights[child] / 2)], text)
+            child = children[position]
+            yield from _edge_svg([*points, (self.x[child], self.y[child] - self.heights[child] / 2)], text)
 
 
-def _edge(points: Sequence[tuple[float, float]], text: str) -> list[str]:
-    """An edge through the points, vertical at each of them, with its text beside its beginning."""
+def _edge_svg(points: Sequence[tuple[float, float]], text: str) -> list[str]:
+    """Return the SVG of an edge: a curve that is vertical at each of ``points``, with ``text`` next to its start."""
     (x, y), *others = points
     path = f"M{x:.1f} {y:.1f}"
     for n, (x_next, y_next) in enumerate(others):
         middle = (y + y_next) / 2
         path += f"C{x:.1f} {middle:.1f} {x_next:.1f} {middle:.1f} {x_next:.1f} {y_next:.1f}"
         if n == 0 and text:
-            beside, below = x + (x_next - x) / 4 + 8, y + (y_next - y) / 4 + 6
+            text_x, text_y = x + (x_next - x) / 4 + 8, y + (y_next - y) / 4 + 6
         x, y = x_next, y_next
     lines = [f'<g class="edge"><path d="{path}" fill="none" stroke="#555" marker-end="url(#head)"/>']
     if text:
-        lines.append(f'<text x="{beside:.1f}" y="{below:.1f}" font-size="9" fill="#555">{escape(text)}</text>')
+        lines.append(f'<text x="{text_x:.1f}" y="{text_y:.1f}" font-size="9" fill="#555">{escape(text)}</text>')
     return [*lines, "</g>"]
 
 
-# ---------------------------------------------------------------------------- places
+# ---------------------------------------------------------------------------- layout
 
 
-SWEEPS = 8
-"""How often the order and the places of all layers are improved, downwards and upwards by turns."""
-GAP = 16.0
-"""The room between neighbours of a layer."""
-MOST_POINTS = 20_000
-"""Nodes, and bends of long edges, that are laid out in a second or two."""
+LAYOUT_SWEEPS = 8
+"""Number of passes that improve the order and the positions of all layers, downwards and upwards in turn."""
+NODE_GAP = 16.0
+"""Space between neighbours in a layer."""
+MAX_POINTS = 20_000
+"""Largest number of nodes and bends of edges; their layout takes a second or two."""
 
 
 class Layout:
-    """The layers and places of nodes, and of the bends of the edges that pass through layers.
+    """A layered layout: the layer and the centre of each node, and of each bend of an edge that passes through
+    a layer.
 
     Parameters
     ----------
@@ -133,11 +137,11 @@ class Layout:
     Attributes
     ----------
     layer : list of int
-        Of each node, then of each bend: the length of the longest path to it.
+        The length of the longest path to each node, then to each bend.
     x : list of float
-        Their centres.
+        The centres of nodes and bends.
     bends : list of lists of lists of int
-        For each child of each node the bends of the edge, from above to below.
+        The bends of the edge to each child of each node, from top to bottom.
     """
 
     def __init__(self, children: Sequence[Sequence[int]], widths: Sequence[float]) -> None:
@@ -145,35 +149,37 @@ class Layout:
         self.widths = list(widths)
         self.bends: list[list[list[int]]] = []
         self._below: list[list[int]] = [[] for _ in children]
-        for node, those in enumerate(children):
-            self.bends.append([self._edge(node, child) for child in those])
+        for node, children_of_node in enumerate(children):
+            self.bends.append([self._add_bends(node, child) for child in children_of_node])
         self._above: list[list[int]] = [[] for _ in self._below]
-        for node, those in enumerate(self._below):
-            for child in those:
+        for node, children_of_node in enumerate(self._below):
+            for child in children_of_node:
                 self._above[child].append(node)
-        self._order = self._fewest_crossings(self._depth_first())
+        self._order = self._reduce_crossings(self._depth_first_order())
         self.x = [0.0] * len(self.layer)
-        self._align()
+        self._align_nodes()
 
-    def _edge(self, node: int, child: int) -> list[int]:
-        """The new bends of an edge, one in each layer that it passes through."""
+    def _add_bends(self, node: int, child: int) -> list[int]:
+        """Create the bends of an edge, one in each layer that it passes through, and return them; raise
+        `UnsupportedError` beyond `MAX_POINTS`.
+        """
         bends = []
         for layer in range(self.layer[node] + 1, self.layer[child]):
             bends.append(len(self.layer))
             self.layer.append(layer)
             self.widths.append(0.0)
             self._below.append([])
-        if len(self.layer) > MOST_POINTS:
+        if len(self.layer) > MAX_POINTS:
             raise UnsupportedError(
-                f"the long edges of this picture have more than {MOST_POINTS:,} bends: its text (str) and its .source "
+                f"the long edges of this picture have more than {MAX_POINTS:,} bends: its text (str) and its .source "
                 "need no layout; or draw a part of the expression"
             )
         for upper, lower in zip([node, *bends], [*bends, child], strict=True):
             self._below[upper].append(lower)
         return bends
 
-    def _depth_first(self) -> list[list[int]]:
-        """The nodes of each layer in the order of a reader, in which the edges of a tree do not cross."""
+    def _depth_first_order(self) -> list[list[int]]:
+        """Return the nodes of each layer in depth-first order, in which the edges of a tree do not cross."""
         order: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
         stack = [node for node in reversed(range(len(self._above))) if not self._above[node]]
         seen: set[int] = set()
@@ -185,87 +191,92 @@ class Layout:
                 stack += reversed(self._below[node])
         return order
 
-    def _fewest_crossings(self, order: list[list[int]]) -> list[list[int]]:
-        """The best of the orders in which each layer is sorted by the mean position of its neighbours."""
-        best, fewest = order, self._crossings(order)
-        for sweep in range(SWEEPS):
+    def _reduce_crossings(self, order: list[list[int]]) -> list[list[int]]:
+        """Return the order with the fewest crossings among those that sort each layer by the mean position of its
+        neighbours.
+        """
+        best, fewest = order, self._count_crossings(order)
+        for sweep in range(LAYOUT_SWEEPS):
             if not fewest:
                 break
             order = [list(layer) for layer in order]
-            near, layers = (self._below, order[-2::-1]) if sweep % 2 else (self._above, order[1:])
+            neighbours, layers = (self._below, order[-2::-1]) if sweep % 2 else (self._above, order[1:])
             at = {node: position for layer in order for position, node in enumerate(layer)}
             for layer in layers:
-                means = {node: _mean([at[other] for other in near[node]], at[node]) for node in layer}
+                means = {node: _mean([at[other] for other in neighbours[node]], at[node]) for node in layer}
                 layer.sort(key=means.__getitem__)
                 at.update((node, position) for position, node in enumerate(layer))
-            count = self._crossings(order)
+            count = self._count_crossings(order)
             if count < fewest:
                 best, fewest = order, count
         return best
 
-    def _crossings(self, order: list[list[int]]) -> int:
+    def _count_crossings(self, order: list[list[int]]) -> int:
+        """Return the number of edge crossings of ``order``."""
         at = {node: position for layer in order for position, node in enumerate(layer)}
         count = 0
         for layer in order:
             ends: list[int] = []
             for node in layer:
-                those = [at[child] for child in self._below[node]]
-                count += sum(len(ends) - bisect_right(ends, end) for end in those)
-                for end in those:
+                positions = [at[child] for child in self._below[node]]
+                count += sum(len(ends) - bisect_right(ends, end) for end in positions)
+                for end in positions:
                     insort(ends, end)
         return count
 
-    def _align(self) -> None:
-        """Moves nodes towards the means of their neighbours, above and below by turns, and of both at last."""
-        for sweep in range(SWEEPS + 1):
+    def _align_nodes(self) -> None:
+        """Move nodes towards the mean position of their neighbours, above and below in turn, finally of both."""
+        for sweep in range(LAYOUT_SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:
                 gaps = [0.0]
                 for left, right in pairwise(layer):
-                    gaps.append((self.widths[left] + self.widths[right]) / 2 + GAP)
-                wanted = []
+                    gaps.append((self.widths[left] + self.widths[right]) / 2 + NODE_GAP)
+                targets = []
                 for node in layer:
-                    near = (self._above[node], self._below[node])[sweep % 2 == 0]
-                    near = near if 0 < sweep < SWEEPS else self._above[node] + self._below[node]
-                    wanted.append(_mean([self.x[other] for other in near], self.x[node]))
-                for node, place in zip(layer, spread(wanted, gaps), strict=True):
+                    neighbours = (self._above[node], self._below[node])[sweep % 2 == 0]
+                    neighbours = neighbours if 0 < sweep < LAYOUT_SWEEPS else self._above[node] + self._below[node]
+                    targets.append(_mean([self.x[other] for other in neighbours], self.x[node]))
+                for node, place in zip(layer, place_with_gaps(targets, gaps), strict=True):
                     self.x[node] = place
 
 
 def _longest_paths(children: Sequence[Sequence[int]]) -> list[int]:
-    """The length of the longest path from above to each node."""
+    """Return the length of the longest path from a root to each node."""
     parents = [0] * len(children)
-    for those in children:
-        for child in those:
+    for children_of_node in children:
+        for child in children_of_node:
             parents[child] += 1
-    found = [0] * len(children)
+    lengths = [0] * len(children)
     ready = [node for node, count in enumerate(parents) if not count]
     while ready:
         node = ready.pop()
         for child in children[node]:
-            found[child] = max(found[child], found[node] + 1)
+            lengths[child] = max(lengths[child], lengths[node] + 1)
             parents[child] -= 1
             if not parents[child]:
                 ready.append(child)
-    return found
+    return lengths
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:
+    """Return the mean of ``values``, or ``otherwise`` if there are none."""
     return sum(values) / len(values) if values else otherwise
 
 
-def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """The places closest to the wanted ones, by least squares, of which each has its gap to the one before.
+def place_with_gaps(targets: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """Return the positions closest to ``targets`` in the least-squares sense, each at least its gap after the one
+    before.
 
-    Less the sum of the gaps, the places are a monotone sequence; adjacent violators are pooled.
+    Minus the cumulative gaps, the positions are a monotone sequence: isotonic regression by pooling adjacent violators.
 
     Examples
     --------
-    >>> spread([0.0, 0.0, 10.0], [0.0, 2.0, 2.0])
+    >>> place_with_gaps([0.0, 0.0, 10.0], [0.0, 2.0, 2.0])
     [-1.0, 1.0, 10.0]
     """
     offsets = list(accumulate(gaps))
     pools: list[tuple[float, int]] = []
-    for place, offset in zip(wanted, offsets, strict=True):
+    for place, offset in zip(targets, offsets, strict=True):
         mean, count = place - offset, 1
         while pools and pools[-1][0] > mean:
             other, size = pools.pop()

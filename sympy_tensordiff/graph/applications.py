@@ -34,6 +34,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.partial_derivatives import orders_of
 from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_undeclared
+from sympy_tensordiff.symbolic.subscripts import FROM_I
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
@@ -269,8 +270,14 @@ def _as_comprehension(expr: Any) -> Any:
 
 
 def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
-    """Return the ``ein`` node of an einsum product."""
-    return graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+    """Return the ``ein`` node of an einsum product, and note the letters that a user has chosen for axes."""
+    product = graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+    letters = {letter for labels in expr.inputs for letter in labels}
+    if letters != set(FROM_I[: len(letters)]):  # a user has chosen them
+        for node, labels in ((product, expr.output), *zip(operands, expr.inputs, strict=True)):
+            if labels and len(set(labels)) == len(labels):
+                graph.letters.setdefault(node, labels)
+    return product
 
 
 def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> Node:

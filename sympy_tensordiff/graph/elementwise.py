@@ -19,6 +19,10 @@ MAX_MERGED_LEVELS = 8
 """The levels of nested `select` nodes to which terms of a sum are merged."""
 
 
+MAX_FACTORS = 8
+"""The factors of a product in which a choice is looked for."""
+
+
 class Elementwise(Contractions):
     """The constructors of element-wise nodes; on scalars those of `Arithmetic`."""
 
@@ -40,11 +44,12 @@ class Elementwise(Contractions):
 
         So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
         """
-        if not levels or sum(term.op == "select" for term in terms) < 2:
+        chosen = {term: choice for term in terms if levels and (choice := self.chosen(term)) is not None}
+        if len(chosen) < 2:
             return terms
         groups: dict[Node, list[Node]] = {}
         for term in terms:
-            groups.setdefault(term.args[0] if term.op == "select" else term, []).append(term)
+            groups.setdefault(chosen[term][0] if term in chosen else term, []).append(term)
         joined: list[Node] = []
         for condition, group in groups.items():
             if len(group) == 1 or group[0] is condition:
@@ -52,10 +57,27 @@ class Elementwise(Contractions):
                 continue
             branches = []
             for position in (1, 2):
-                parts = tuple([self.broadcast(term.args[position], term.shape) for term in group])
+                parts = tuple([self.broadcast(chosen[term][position], term.shape) for term in group])
                 branches.append(self._sum_of_tensors(self._merge_select_terms(parts, levels - 1), group[0].shape))
             joined.append(self.select(condition, *branches))
         return tuple(joined)
+
+    def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
+        """Return the condition and the two values of a `select`, or of a product with one between a value and 0.
+
+        The choices of a tensor are by entries: a condition on a scalar is a factor in front. None for other nodes.
+        """
+        if node.op == "select":
+            return node.args[0], node.args[1], node.args[2]
+        if node.op not in ("ein", "mul"):
+            return None
+        factors = self.factors(node)
+        choices = [factor for factor in factors if factor.op == "select"] if len(factors) <= MAX_FACTORS else []
+        if len(choices) != 1 or choices[0].shape != node.shape or not any(map(self.is_zero, choices[0].args[1:])):
+            return None
+        others = [factor for factor in factors if factor is not choices[0]]
+        value, rest = (side if self.is_zero(side) else self.mul((*others, side)) for side in choices[0].args[1:])
+        return choices[0].args[0], value, rest
 
     def _sum_of_tensors(self, terms: Sequence[Node], shape: Shape) -> Node:
         """Return the sum of tensors and broadcast scalars with the given shape."""

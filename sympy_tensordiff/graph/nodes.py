@@ -79,6 +79,7 @@ class Graph(Elementwise):
         self._patterns = {}
         self._kinds = {}
         self.hints: dict[int, tuple[str, ...]] = {}
+        self.letters: dict[Node, str] = {}  # the letters of axes in the einsums of users
         self.labels: dict[Node, str] = {}  # names that users have given to subexpressions
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}

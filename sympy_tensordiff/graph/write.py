@@ -25,13 +25,14 @@ from sympy_tensordiff.graph.interning import (
 from sympy_tensordiff.graph.nodes import Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write_forms import Scope
-from sympy_tensordiff.graph.write_tensors import TensorWriter, number
+from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import partition_data
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
 from sympy_tensordiff.symbolic.depth import BoundedDepth
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -61,6 +62,7 @@ class Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.graph = reader.graph
+        self.axis_letters: dict[Node, str] = {}
         self.done: dict[tuple[Node, Scope], Any] = {}
         self.depth = BoundedDepth(MAX_DEPTH, as_entry)
 
@@ -97,7 +99,7 @@ class Writer(TensorWriter):
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
-                return self.depth.applied(sympy.Mul, _absorb_minus(args))
+                return self.depth.applied(sympy.Mul, _absorb_minus(_with_mean(args)))
             case "pow":
                 # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
                 if args[0] == 0 and not args[1].is_number:
@@ -110,10 +112,7 @@ class Writer(TensorWriter):
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
-                left, right = args
-                if left.is_Number and node.data in _TURNED:  # 0 < x reads better as x > 0
-                    return _TURNED[node.data](right, left, evaluate=False)
-                return _RELATIONS[node.data](left, right, evaluate=False)
+                return _related(node.data, *args)
 
     def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return the expression of a tensor entry; an entry of first cofactors becomes one of the adjugate."""
@@ -132,8 +131,8 @@ class Writer(TensorWriter):
             body = yield self.visit(node.args[1], scope)
             return _case(body, *self.unequal(forms, scope))
         pairs = []
-        while node.op == "select":
-            condition, value, node = node.args
+        branches, node = branches_of(self.graph, node)
+        for condition, value in branches:
             pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
         if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
             pairs.append(((yield self.visit(node, scope)), sympy.true))
@@ -300,6 +299,16 @@ def _case(body: Any, *conditions: Any) -> Any:
     return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 
 
+def _with_mean(factors: list[Any]) -> list[Any]:
+    """Return the factors with a mean for the only sum over axes among them (`with_mean`)."""
+    parts = [part for factor in factors for part in sympy.Mul.make_args(factor)]
+    totals = [part for part in parts if isinstance(part, EinsumProduct)]
+    if len(totals) != 1:
+        return factors
+    factor, means = with_mean(sympy.Mul(*(part for part in parts if part is not totals[0])), totals[0])
+    return factors if means == totals else [factor, *means]
+
+
 def _absorb_minus(factors: list[Any]) -> list[Any]:
     """Return the factors with a minus sign moved into a sum that has at least as many negative terms: ``-(a - b)*x`` is
     ``(b - a)*x``.
@@ -322,6 +331,15 @@ def _sign_conditions(node: Node) -> list[Node]:
     signs = product.args
     values = [[arg.data for arg in sign.args[1:] if arg.op == "const"] if sign.op == "select" else [] for sign in signs]
     return [sign.args[0] for sign in signs] if all(pair == [-1, 1] for pair in values) else []
+
+
+def _related(relation: str, left: Any, right: Any) -> Any:
+    """Return a comparison; ``0 < x`` is written as ``x > 0``."""
+    if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
+        left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
+    if left.is_Number and relation in _TURNED:
+        return _TURNED[relation](right, left, evaluate=False)
+    return _RELATIONS[relation](left, right, evaluate=False)
 
 
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}

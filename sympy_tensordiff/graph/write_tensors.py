@@ -13,8 +13,9 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import Forms, Scope
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -26,6 +27,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
+from sympy_tensordiff.symbolic.matrix_notation import added_labels
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
 WrittenOperand = tuple[Any, tuple[int, ...]]
@@ -60,8 +62,13 @@ def write_einsum(
     scalars = [expr for expr, labels in operands if not labels]
     tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_operand_key)
     factor = sympy.Mul(number(node.data.coefficient), *scalars)
+    if not tensors and not node.data.output:
+        return factor
     if not tensors and (len(set(node.data.output)) == len(node.data.output) or factor == 0):
         return FilledTensor(factor, [extents[label] for label in node.data.output])
+    for place, (expr, labels) in enumerate(tensors):
+        factor, with_a_mean = mean_inside(factor, expr)
+        tensors[place] = with_a_mean, labels
     output, deltas = _with_deltas(node.data.output, extents)
     tensors += deltas
     used = {label for _, labels in tensors for label in labels}
@@ -73,7 +80,31 @@ def write_einsum(
     if len(tensors) == 1 and isinstance(tensors[0][0], DeltaTensor) and tensors[0][1] == output:
         return scaled_product(factor, [tensors[0][0]])
     subscripts = _subscripts([labels for _, labels in tensors], output, names)
-    return scaled_product(factor, [EinsumProduct(subscripts, *(expr for expr, _ in tensors))])
+    return scaled_product(*with_mean(factor, EinsumProduct(subscripts, *(expr for expr, _ in tensors))))
+
+
+def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
+    """Return a factor and a sum; a mean if the factor divides by the number of terms, which is not a constant."""
+    extents = total.label_extents
+    count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
+    powers = factor.as_powers_dict()
+    sizes = count.as_powers_dict().items()
+    if count.is_number or not all((powers.get(base, 0) + power).is_nonpositive for base, power in sizes):
+        return factor, [total]
+    labels = ",".join(("", *total.inputs))
+    return factor * count, [EinsumProduct(f"{labels}->{total.output}", 1 / count, *total.operands)]
+
+
+def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
+    """Return a factor and an operand, with a mean for a sum that is the operand, or a factor of it (`with_mean`)."""
+    if isinstance(expr, EinsumProduct):
+        factor, (expr,) = with_mean(factor, expr)
+    elif isinstance(expr, TensorMul):
+        for place, part in enumerate(expr.args):
+            rest, mean = mean_inside(factor, part)
+            if mean is not part:
+                return rest, TensorMul(*expr.args[:place], mean, *expr.args[place + 1 :])
+    return factor, expr
 
 
 def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
@@ -125,6 +156,26 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     return ",".join(map(text, inputs)) + "->" + text(output)
 
 
+def branches_of(graph: Graph, node: Node) -> tuple[list[tuple[Node, Node]], Node]:
+    """Return the branches of a choice, each a condition and a value, and the value where no condition holds.
+
+    A choice in the value of a branch whose rest is that of the branch is a branch by both conditions, and one in the
+    rest is more branches; so are products with a choice between something and 0.
+    """
+    branches: list[tuple[Node, Node]] = []
+    choice = graph.chosen(node)
+    while choice is not None:
+        condition, value, rest = choice
+        conditions = [condition]
+        while (inner := graph.chosen(value)) is not None and rest in inner[1:]:
+            holds = inner[2] is rest
+            conditions.append(inner[0] if holds else graph.logic("not", [inner[0]]))
+            value = inner[1] if holds else inner[2]
+        branches.append((graph.logic("and", conditions), value))
+        node, choice = rest, graph.chosen(rest)
+    return branches, node
+
+
 def number(value: Number) -> Any:
     """Return a number as a SymPy number."""
     if isinstance(value, float):
@@ -134,6 +185,8 @@ def number(value: Number) -> Any:
 
 class TensorWriter(Forms, ABC):
     """The methods of the writer for whole tensors."""
+
+    axis_letters: dict[Node, str]
 
     @abstractmethod
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
@@ -171,6 +224,8 @@ class TensorWriter(Forms, ABC):
             inputs = zip(parts, core.data.inputs, strict=True)
             pairs = (pair for (_, labels), own in inputs for pair in zip(labels, own, strict=True))
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
+        if self.reader.graph.letters and not names:
+            names = self.names_of([*parts, (node, node.data.output)])
         for arg, labels in parts:
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
@@ -179,6 +234,29 @@ class TensorWriter(Forms, ABC):
                 operands.append(((yield self.visit(arg, scope)), labels))
         extents = [self.form(extent, scope) for extent in node.data.extents]
         return write_einsum(node, operands, extents, names)
+
+    def names_of(self, operands: Sequence[tuple[Node, Sequence[int]]]) -> dict[int, str]:
+        """Return letters for the labels of tensors that users have named in their einsums, each for one label."""
+        names: dict[int, str] = {}
+        for node, labels in operands:
+            for label, letter in zip(labels, self.letters_of(node), strict=False):
+                if label not in names and letter != " " and letter not in names.values():
+                    names[label] = letter
+        return names
+
+    def letters_of(self, node: Node) -> str:
+        """Return a letter for each axis of a tensor, a blank for those without one; nothing where none is known."""
+        known = self.axis_letters
+        for part in reachable(node, known=known):
+            known[part] = self.reader.graph.letters.get(part, "")
+            if not known[part] and part.shape and part.op in ELEMENTWISE:
+                known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
+            elif not known[part] and part.op == "ein":
+                names = dict[int, str]()
+                for arg, labels in zip(part.args, part.data.inputs, strict=True):
+                    names = {**dict(zip(labels, known[arg], strict=False)), **names}
+                known[part] = "".join(names.get(label, " ") for label in part.data.output)
+        return known[node]
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return nested functions and choices of tensor entries as one `TensorFunction` of the tensors and scalars
@@ -199,13 +277,13 @@ class TensorWriter(Forms, ABC):
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, scope)
             return leaf
-        pairs = []
-        while node.op == "select":
-            condition = yield self._choice_template(node.args[0], leaves, scope)
-            pairs.append(((yield self._choice_template(node.args[1], leaves, scope)), condition))
-            node = node.args[2]
-        if pairs:
-            pairs.append(((yield self._choice_template(node, leaves, scope)), sympy.true))
+        if node.op == "select":
+            branches, rest = branches_of(self.reader.graph, node)
+            pairs = []
+            for condition, value in branches:
+                holds = yield self._choice_template(condition, leaves, scope)
+                pairs.append(((yield self._choice_template(value, leaves, scope)), holds))
+            pairs.append(((yield self._choice_template(rest, leaves, scope)), sympy.true))
             return sympy.Piecewise(*pairs, evaluate=False)
         args = yield from in_turn(self._choice_template(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)

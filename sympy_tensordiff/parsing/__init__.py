@@ -1,8 +1,8 @@
-"""The text language of the thesis: text in, tensor expressions out.
+"""Text languages: `parse` converts text to tensor expressions, `to_text` writes expressions as text.
 
-The front end of both languages makes a tree of a text by a grammar (`frontend`). Here the tree gets axes
-(`axes`), then becomes an expression (`build`); `to_text` makes a text of an expression (`text_writer`).
-Index notation is a language of its own, in `indexed`.
+`frontend` parses a text to a tree, for all languages. For the language of the thesis, `axes` infers the axes of the
+tree and `build` builds the expression; `text_writer` writes it back. Index notation is read by `indexed`, matrix
+formulas by `matrix`.
 """
 
 from sympy_tensordiff.parsing.api import parse

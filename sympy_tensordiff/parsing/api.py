@@ -1,12 +1,12 @@
-"""`parse`."""
+"""The function `parse` and the detection of the language of a text."""
 
 from __future__ import annotations
 
 import re
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.parsing.axes import LONGEST, THESIS, Sizes, declared
-from sympy_tensordiff.parsing.build import Builder
+from sympy_tensordiff.parsing.axes import MAX_INPUT, THESIS, AxisSizes, declared_orders
+from sympy_tensordiff.parsing.build import ThesisBuilder
 from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
@@ -16,48 +16,48 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    """An expression out of a text: in the language of the thesis, in index notation, or a matrix formula.
+    """Parse a text in the language of the thesis, in index notation or as a matrix formula.
 
     Parameters
     ----------
     text : str
         ``declare NAME ORDER … expression EXPRESSION derivative wrt NAME``, at most 200,000 characters; several
-        ``derivative wrt NAME`` mean a derivative of a higher order. White space is free, ``#`` starts a comment
-        up to the end of the line. Index notation is as of `parse_indexed`. A matrix formula is as of MATLAB,
-        ``norm2(A*x - y)^2``, or as of NumPy, ``X.T @ (sigmoid(X @ w) - y)``, with ``declare A[m, n], x[n]`` before
-        it where that is needed, and ``derivative wrt x`` behind it where that is wanted.
+        ``derivative wrt NAME`` give a higher-order derivative. White space is free, ``#`` starts a comment up to the
+        end of the line. Index notation is described at `parse_indexed`. A matrix formula uses the notation of MATLAB,
+        ``norm2(A*x - y)^2``, or of NumPy, ``X.T @ (sigmoid(X @ w) - y)``; ``declare A[m, n], x[n]`` before it and
+        ``derivative wrt x`` after it are optional.
     language : {"thesis", "index", "matrix"}, optional
-        None: what the text is written in. Index notation has an equation, the language of the thesis begins with
-        ``declare`` and a name with its order, all else is a matrix formula.
+        The default is detected: index notation contains an equation, the language of the thesis begins with
+        ``declare``, a name and its order, and any other text is a matrix formula.
 
     Returns
     -------
     ParsedExpression
-        The tensors, the expression, and what to differentiate by.
+        The tensors, the expression, and the variables of the derivative.
 
     Raises
     ------
     ParseError
-        If the text is not in the language, or its tensors do not fit; it has the line and the column.
+        If the text is invalid, or its tensors do not fit; the error has the line and the column.
     ArgumentTypeError
-        If ``text`` is no str.
+        If ``text`` is not a str.
     ArgumentError
-        If there is no such language.
+        If ``language`` is unknown.
 
     Notes
     -----
-    *Matrix formulas.* Orders and sizes of names that are not declared are inferred from their use; where nothing
-    decides, names with a capital are matrices, which ``assumed`` of the result tells, and of others the message asks.
-    `norm2` is the norm of Euclid, and of Frobenius, ``vector(1)`` repeats a number, ``eye`` is the unit matrix. Where
-    ``@``, ``.T`` or ``**`` stands, ``*`` is the product of the entries, as of NumPy's arrays.
+    *Matrix formulas.* Orders and sizes of undeclared names are inferred from their use. If several orders fit, names
+    that start with a capital are matrices, as ``assumed`` of the result records; for other names an error asks for a
+    declaration. `norm2` is the Euclidean or Frobenius norm, ``vector(1)`` repeats a number, ``eye`` is the unit matrix.
+    If ``@``, ``.T`` or ``**`` occurs, ``*`` is element-wise, as for NumPy arrays.
 
     *The language of the thesis.*
-    The grammar of Lippmann (thesis, section 2.3), from what binds strongest: ``^`` from left to right, with an atom
-    as exponent; ``-`` and the unary product ``(ij->ji)A`` before an operand, so that ``-x^2`` is ``-(x^2)``; the
-    products ``*(ij,jk->ik)`` and ``/`` from left to right; ``+`` and ``-`` from left to right.
+    Operators by decreasing precedence (Lippmann's thesis, section 2.3): ``^`` from left to right, with an atom as
+    exponent; ``-`` and the unary product ``(ij->ji)A`` before an operand, so that ``-x^2`` is ``-(x^2)``; the products
+    ``*(ij,jk->ik)`` and ``/`` from left to right; ``+`` and ``-`` from left to right.
 
-    Numbers are exact (``0.5`` is 1/2). Numbers and tensors of order 0 fit beside every order. Axes under one
-    letter of a product and of the two sides of a sum are equally long (thesis, section 3.2.4).
+    Numbers are exact (``0.5`` is 1/2). Numbers and tensors of order 0 fit any order. Axes with the same letter in a
+    product, and the axes of both operands of a sum, have equal lengths (thesis, section 3.2.4).
 
     Examples
     --------
@@ -83,11 +83,11 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
 
 
 def _parse_thesis(text: str) -> ParsedExpression:
-    """What `parse` reads in the language of the thesis."""
+    """Parse ``text`` in the language of the thesis; raise `ParseError` if it is invalid."""
     root = read(THESIS, text)
-    orders = declared(root)
+    orders = declared_orders(root)
     nodes = bottom_up(root.body)
-    builder = Builder(Sizes(orders, nodes))
+    builder = ThesisBuilder(AxisSizes(orders, nodes))
     result = builder.expression(nodes)
     return ParsedExpression(
         builder.tensors, result, tuple(builder.tensors[node.text] for node in root.of_kind("argument"))
@@ -95,11 +95,11 @@ def _parse_thesis(text: str) -> ParsedExpression:
 
 
 LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix}
-"""What reads the text of each language."""
+"""The parser of each language."""
 
 
 def language_of(text: str) -> str:
-    """The language that a text is written in, or is meant to be."""
+    """Return the language in which ``text`` is, or seems to be, written: "thesis", "index" or "matrix"."""
     code = re.sub(r"#.*", "", text)
     if _HEADING.match(code):
         return "matrix"
@@ -108,7 +108,7 @@ def language_of(text: str) -> str:
         depth += {"(": 1, ")": -1}.get(mark[0], 0)
         if mark[0] == "=" and depth <= 0:
             return "index"
-    if len(text) > LONGEST or not code.strip() or _THESIS.search(code):
+    if len(text) > MAX_INPUT or not code.strip() or _THESIS.search(code):
         return "thesis"
     return "matrix"
 
@@ -117,5 +117,5 @@ def language_of(text: str) -> str:
 _HEADING = re.compile(
     r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"
 )
-# Matrix formulas declare shapes in brackets, or nothing behind the name: a number there is an order.
+# Matrix formulas declare shapes in brackets, or nothing after the name: a number there is an order of the thesis.
 _THESIS = re.compile(r"\bexpression\b|^\s*declare\s*(\w+\s*)?$|^\s*declare\s+\w+\s+[\d.]+\s*($|\w)")

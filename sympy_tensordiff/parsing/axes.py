@@ -1,7 +1,8 @@
-"""The axes of every subexpression, those of one length unified, a size for each length, and the letters of products.
+"""Inference of axes in the language of the thesis: axes of equal length, a size symbol per length, letters of
+products.
 
-Orders go from the declared tensors upwards (thesis, 3.2.3 and 3.2.4); numbers and tensors of order 0 fit beside
-every order.
+Orders are propagated from the declared tensors to the whole expression (thesis, 3.2.3 and 3.2.4). Numbers and tensors
+of order 0 fit any order.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from sympy_tensordiff.parsing.frontend import (
     Language,
     Tree,
     bottom_up,
-    check_declared,
-    cut,
-    is_called,
-    known,
+    check_declarations,
+    is_call_of_name,
+    names_hint,
+    short,
     token_text,
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.subscripts import Subscripts
 
-LONGEST = 200_000
-"""The longest input, in characters."""
-OF_MATRICES = ("det", "inv", "adj")
-RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS, *OF_MATRICES})
-"""No names of tensors."""
+MAX_INPUT = 200_000
+"""The greatest number of characters of an input."""
+MATRIX_FUNCTIONS = ("det", "inv", "adj")
+RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS, *MATRIX_FUNCTIONS})
+"""Words that cannot be names of tensors."""
 
 
-def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """What is said about frequent slips; nothing where it is none of them."""
+def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
+    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
-        return f"{token_text(token)} stands where a number is expected: the order of the tensor `{cut(before[-1])}`"
+        return f"{token_text(token)} is not a number; expected is the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
         return f"`{token}` is a word of the language, which cannot be the name of a tensor; take another name"
     if "LETTERS" in expected and before and before[-1].type == "STAR" and "LEFT" not in expected:
@@ -47,17 +48,17 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
             f"products, `A *(ij,j->i) x` or, for scalars, `a *(,->) b`; not {token_text(token)}"
         )
     if "PLUS" not in expected:
-        return "an exponent that is no number or name stands in parentheses, as in `x^(-1)`" * (
+        return "an exponent that is not a number or name needs parentheses, as in `x^(-1)`" * (
             token.type == "MINUS" and bool(before) and before[-1].type == "CARET"
         )
     if token.type in ("NAME", "NUMBER", "FUNCTION", "DELTA"):
         return (
-            f"{token_text(token)} stands beside an operand without an operator; "
+            f"{token_text(token)} follows an operand without an operator; "
             "write a product with its letters, as in `2 *(,i->i) x`"
         )
-    if is_called(token, expected, before):
+    if is_call_of_name(token, expected, before):
         return (
-            f"`{cut(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; "
+            f"`{short(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}; "
             "write a product with its letters, as in `a *(i,i->i) (b + c)`"
         )
     if token.type in ("LEFT", "LETTERS"):
@@ -68,16 +69,16 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
 _BINARY = frozenset({"STAR", "SLASH", "CARET", "LETTERS"})
 THESIS = Language(
     grammar="grammar.lark",
-    called="the language",
-    longest=LONGEST,
-    deepest=maxsize,
+    display_name="the language",
+    max_length=MAX_INPUT,
+    max_depth=maxsize,
     example='"declare x 1 expression x *(i,i->) x derivative wrt x"',
     signs={
         "": "inputs consist of letters a-z and A-Z, digits, + - * / ^ ( ) and blanks",
         ",": "a comma separates the letters of a product, as in `a *(i,i->) b`",
-        ">": "the arrow stands between the letters of a product, as in `a *(i,i->) b`",
+        ">": "an arrow separates the letters of a product from those of the result, as in `a *(i,i->) b`",
         "_": "names are letters and digits, beginning with a letter",
-        ".": "a number has a digit before or behind the point",
+        ".": "a number has a digit before or after the point",
         "@": "write the product with its letters, as in `A *(ij,jk->ik) B`",
         "'": "write the transpose as `(ij->ji)A`",
         "=": "an input states an expression, and no equation (`parse_indexed` reads f[i] = …)",
@@ -94,73 +95,77 @@ THESIS = Language(
         ),
         (frozenset({"PLUS", "MINUS"}), "an operator (`+`, `-`, `/`, `^` or a product `*(ij,j->i)`)", _BINARY),
     ),
-    slip=slip,
+    mistake_hint=mistake_hint,
 )
 
 
-HIGHEST = 26
-"""The highest order of a tensor: there are as many letters."""
-NAMES = "nmlpqrstuv"
-"""What sizes are called, in this order."""
+MAX_ORDER = 26
+"""The highest order of a tensor: the number of letters."""
+SIZE_NAMES = "nmlpqrstuv"
+"""The names of size symbols, in this order."""
 Axes = tuple[int, ...]
 
 
-def declared(root: Tree) -> dict[str, int]:
-    """The order of each declared tensor, in the order of the declarations; every name in use is one of them."""
+def declared_orders(root: Tree) -> dict[str, int]:
+    """Return the order of each declared tensor, in the order of the declarations.
+
+    Raise `ParseError` if a name is used but not declared.
+    """
     declarations = root.of_kind("declaration")
-    check_declared(declarations)
-    orders = {node.text: order(node, node.tokens[1]) for node in declarations}
+    check_declarations(declarations)
+    orders = {node.text: parse_order(node, node.tokens[1]) for node in declarations}
     for node in bottom_up(root):
         if node.kind == "name" and node.text not in orders:
-            name = cut(node.text)
+            name = short(node.text)
             raise node.error(
-                f"{name} is not declared; write its order before `expression`, as in `{name} 2`, or {known(orders)}"
+                f"{name} is not declared; write its order before `expression`, as in `{name} 2`, or "
+                f"{names_hint(orders)}"
             )
         if node.kind == "argument" and node.text not in orders:
-            raise node.error(f"the derivative is by {cut(node.text)}, which is not declared; {known(orders)}")
+            raise node.error(f"the derivative is by {short(node.text)}, which is not declared; {names_hint(orders)}")
     return orders
 
 
-def order(node: Tree, token: Token, highest: int = HIGHEST) -> int:
-    """The number that a token stands for."""
+def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
+    """Return ``token`` as an order from 0 to ``highest``; raise `ParseError` at ``node`` otherwise."""
     if not token.isdecimal():
-        raise node.error(f"an order is a whole number, such as 2 for a matrix, not {cut(token)}", token.start_pos)
+        raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
         raise node.error(
-            f"the order {cut(token)} is too high: at most {highest} is possible here, as there are {HIGHEST} letters "
-            "for axes",
+            f"the order {short(token)} is too high: at most {highest} is possible here, as there are {MAX_ORDER} "
+            "letters for axes",
             token.start_pos,
         )
     return int(token)
 
 
-class Unified:
-    """Axes as numbers, in classes of equal length."""
+class AxisClasses:
+    """Equivalence classes of axes of equal length (union-find); an axis is an integer."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
 
-    def new(self, number: int) -> Axes:
-        """Axes of their own."""
+    def new_axes(self, number: int) -> Axes:
+        """Return ``number`` new axes, each in its own class."""
         first = len(self.parents)
         self.parents += range(first, first + number)
         return tuple(range(first, first + number))
 
     def root(self, axis: int) -> int:
-        """The number of the class of an axis."""
+        """Return the representative of the class of ``axis``."""
         while self.parents[axis] != axis:
             self.parents[axis] = self.parents[self.parents[axis]]
             axis = self.parents[axis]
         return axis
 
     def unify(self, first: int, second: int) -> None:
-        """Make two axes equally long; the older class gives its number."""
+        """Merge the classes of two axes; the lower representative stays."""
         low, high = sorted((self.root(first), self.root(second)))
         self.parents[high] = low
 
 
-class Sizes:
-    """The axes of all nodes of a tree, and their lengths.
+class AxisSizes:
+    """Axes of all nodes of a tree, and their sizes.
 
     Attributes
     ----------
@@ -173,51 +178,55 @@ class Sizes:
     """
 
     def __init__(self, declared: dict[str, int], nodes: Iterable[Tree]) -> None:
-        self.unified = Unified()
-        self.tensors = {name: self.unified.new(order) for name, order in declared.items()}
+        self.unified = AxisClasses()
+        self.tensors = {name: self.unified.new_axes(order) for name, order in declared.items()}
         self.axes: dict[Tree, Axes] = {}
         self.letters: dict[Tree, Subscripts] = {}
         self.by_letter: dict[Tree, dict[str, int]] = {}
         self.numbers: set[Tree] = set()  # what has no axes, whatever the sizes are
         for node in nodes:  # the parts of each node first
             if node.kind in ("product", "relabelled"):
-                self.letters[node] = letters_of(node)
-            if node.kind == "number" or (node.parts and self.numbers.issuperset(node.parts) and self.is_plain(node)):
+                self.letters[node] = parse_letters(node)
+            if node.kind == "number" or (
+                node.children and self.numbers.issuperset(node.children) and self.leaves_operands_scalar(node)
+            ):
                 self.numbers.add(node)
-            self.axes[node] = self.node(node)
-        self.names = named(self.unified, self.tensors)
+            self.axes[node] = self._infer_node(node)
+        self.names = size_symbols(self.unified, self.tensors)
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
-        """The lengths of some axes."""
+        """Return the size symbols of ``axes``."""
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
-    def is_plain(self, node: Tree) -> bool:
-        """Whether a node gives its parts no axes."""
-        return node.text not in OF_MATRICES and not (node in self.letters and any(self.letters[node].inputs))
+    def leaves_operands_scalar(self, node: Tree) -> bool:
+        """Return whether operands of ``node`` may be numbers without axes; matrix functions and products with letters
+        add axes.
+        """
+        return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
-    def node(self, node: Tree) -> Axes:
-        """The axes of a node from those of its parts."""
+    def _infer_node(self, node: Tree) -> Axes:
+        """Return the axes of ``node``, given those of its operands; raise `ParseError` if they do not fit."""
         match node.kind:
             case "number":
                 return ()
             case "name":
                 return self.tensors[node.text]
             case "delta":
-                return 2 * self.unified.new(order(node, node.tokens[2], HIGHEST // 2))
-            case "function" if node.text in OF_MATRICES:
-                return self.matrix(node)
+                return 2 * self.unified.new_axes(parse_order(node, node.tokens[2], MAX_ORDER // 2))
+            case "function" if node.text in MATRIX_FUNCTIONS:
+                return self._infer_matrix(node)
             case "function" | "negative":
-                return self.axes[node.parts[0]]
+                return self.axes[node.children[0]]
             case "power":
-                return self.power(node)
+                return self._infer_power(node)
             case "product" | "relabelled":
-                return self.product(node)
+                return self._infer_product(node)
             case _:
-                return self.elementwise(node)
+                return self._infer_elementwise(node)
 
-    def elementwise(self, node: Tree) -> Axes:
-        """Sums, differences and quotients: the axes of both operands are equally long, one by one."""
-        first, second = node.parts
+    def _infer_elementwise(self, node: Tree) -> Axes:
+        """Return the axes of a sum, difference or quotient; the axes of both operands are unified in order."""
+        first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:
             raise node.error(
@@ -228,9 +237,9 @@ class Sizes:
             self.unified.unify(*pair)
         return left or right
 
-    def power(self, node: Tree) -> Axes:
-        """The exponent is a scalar."""
-        base, exponent = node.parts
+    def _infer_power(self, node: Tree) -> Axes:
+        """Return the axes of the base; raise `ParseError` if the exponent has axes."""
+        base, exponent = node.children
         if self.axes[exponent]:
             raise node.error(
                 f"the exponent {exponent.shown} has order {len(self.axes[exponent])}; an exponent has order 0: write "
@@ -239,11 +248,13 @@ class Sizes:
             )
         return self.axes[base]
 
-    def matrix(self, node: Tree) -> Axes:
-        """The matrix is square; a number is one of any size."""
-        (operand,) = node.parts
+    def _infer_matrix(self, node: Tree) -> Axes:
+        """Return the axes of ``det``, ``inv`` or ``adj``; the operand must be a square matrix, or a number, which
+        fills one.
+        """
+        (operand,) = node.children
         if operand in self.numbers:
-            self.axes[operand] = self.unified.new(2)
+            self.axes[operand] = self.unified.new_axes(2)
         given = self.axes[operand]
         if len(given) != 2:
             raise node.error(
@@ -253,11 +264,15 @@ class Sizes:
         self.unified.unify(*given)
         return () if node.text == "det" else given
 
-    def product(self, node: Tree) -> Axes:
-        """As many letters as axes, or an operand without axes; axes under one letter are equally long."""
+    def _infer_product(self, node: Tree) -> Axes:
+        """Return the axes of a product with letters; axes with the same letter are unified.
+
+        An operand without axes may have any letters. Raise `ParseError` if the number of letters is not that of the
+        axes.
+        """
         found = self.letters[node]
         axes: dict[str, int] = {}
-        for operand, group in zip(node.parts, found.inputs, strict=True):
+        for operand, group in zip(node.children, found.inputs, strict=True):
             given = self.axes[operand]
             if given and len(given) != len(group):
                 count = f"{len(group)} {'letter' if len(group) == 1 else 'letters'}"
@@ -269,37 +284,39 @@ class Sizes:
                 self.unified.unify(axes.setdefault(letter, axis), axis)
         for letter in "".join(found.inputs):
             if letter not in axes:  # one that no axis has means a new one
-                (axes[letter],) = self.unified.new(1)
+                (axes[letter],) = self.unified.new_axes(1)
         self.by_letter[node] = axes
         return tuple(axes[letter] for letter in found.output)
 
 
-def named(unified: Unified, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})) -> dict[int, Any]:
-    """A size for each class: those of declared tensors first, as these have the lowest numbers.
+def size_symbols(
+    unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
+) -> dict[int, Any]:
+    """Return a size symbol for each class of axes, by representative; classes of declared tensors come first.
 
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
-    names = (name for name in chain(NAMES, (f"n{number}" for number in count(1))) if name not in taken)
+    names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)
     return {**known, **{axis: indices(name) for axis, name in zip(classes, names, strict=False)}}
 
 
 # -------------------------------------------------------------- letters
 
 
-def letters_of(node: Tree) -> Subscripts:
-    """The letters of a product, binary or unary."""
+def parse_letters(node: Tree) -> Subscripts:
+    """Return the subscripts of the binary or unary product ``node``; raise `ParseError` if they are invalid."""
     arrow = node.text.index("->")
     groups = [""]
     for number, character in enumerate(node.text[:-1]):
         if number in (0, arrow + 1) or character.isspace():
             continue
         is_next = number == arrow or (character == "," and number < arrow)
-        complaint = _of_group(groups, character, len(node.parts)) if is_next else _of_letter(character)
+        complaint = _separator_mistake(groups, character, len(node.children)) if is_next else _letter_mistake(character)
         if number > arrow and not complaint:
-            complaint = _of_output(character, groups)
+            complaint = _output_mistake(character, groups)
         if complaint:
-            raise node.error(complaint, node.place + number)
+            raise node.error(complaint, node.position + number)
         if is_next:
             groups.append("")
         else:
@@ -307,11 +324,11 @@ def letters_of(node: Tree) -> Subscripts:
     return Subscripts(tuple(groups[:-1]), groups[-1])
 
 
-def _of_group(groups: list[str], character: str, operands: int) -> str:
-    """What is wrong with a comma between the letters of two operands, or with the arrow behind those of the last."""
+def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
+    """Return what is wrong with the comma or arrow ``character`` after the last of ``groups``, or ""."""
     if character == "-":
         return (
-            "the product has two operands, so a comma stands between their letters, as in `(ij,j->i)`; an operand "
+            "the product has two operands, so a comma separates their letters, as in `(ij,j->i)`; an operand "
             "without axes has no letters, as in `(,i->i)`"
         ) * (len(groups) < operands)
     if operands == 1:
@@ -320,24 +337,24 @@ def _of_group(groups: list[str], character: str, operands: int) -> str:
             "`A *(ij,j->i) x`"
         )
     return (
-        "the product has two operands, so one comma stands between their letters; write a product of three as "
+        "the product has two operands, so one comma separates their letters; write a product of three as "
         "`a *(i,i->i) b *(i,i->i) c`"
     ) * (len(groups) == 2)
 
 
-def _of_letter(character: str) -> str:
-    """What is wrong with a letter."""
+def _letter_mistake(character: str) -> str:
+    """Return what is wrong with ``character`` as a letter of a product, or ""."""
     if "a" <= character <= "z":
         return ""
     if "A" <= character <= "Z":
         return f"the letters of a product are lower case: write {character.lower()} for {character}"
     if character == ",":
-        return "behind the arrow stand the letters of one result, without a comma"
-    return f"{character!r} is no letter of a product, which reads as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
+        return "after the arrow are the letters of one result, without a comma"
+    return f"{character!r} is not a letter of a product, as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
 
 
-def _of_output(letter: str, groups: list[str]) -> str:
-    """What is wrong with a letter of the result."""
+def _output_mistake(letter: str, groups: list[str]) -> str:
+    """Return what is wrong with ``letter`` of the result, given the groups of letters so far, or ""."""
     *inputs, output = groups
     if letter in output:
         return (

@@ -1,6 +1,6 @@
-"""The expression of a tree, bottom-up.
+"""Expressions from trees of the language of the thesis, bottom-up.
 
-Chains of sums, and of element-wise products and quotients, become one node each.
+A chain of sums, or of element-wise products and quotients, becomes one node.
 """
 
 from __future__ import annotations
@@ -10,91 +10,96 @@ from typing import Any
 
 from sympy import S
 
-from sympy_tensordiff.parsing.axes import OF_MATRICES, Sizes
+from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, AxisSizes
 from sympy_tensordiff.parsing.frontend import Tree
-from sympy_tensordiff.parsing.numbers import Values, about, read_number
-from sympy_tensordiff.parsing.text_terms import split
+from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
+from sympy_tensordiff.parsing.text_terms import split_coefficient
 from sympy_tensordiff.symbolic import entrywise_functions, functions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 Chain = list[tuple[bool, Any]]
-"""The operands of a chain, each with whether it is subtracted or divided by."""
+"""The operands of a chain, each with a flag: subtracted, or divided by."""
 
 
-class Builder:
-    """One pass over a tree, the parts of each node first."""
+class ThesisBuilder:
+    """Builder of the expression of a tree, operands before their node."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: AxisSizes) -> None:
         self.sizes = sizes
         self.letters = sizes.letters
         self.tensors = {name: TensorSymbol(name, sizes.shape(axes)) for name, axes in sizes.tensors.items()}
-        self.made = Values()
+        self.operations = Operations()
         self.values: dict[Tree, Any] = {}
         self.chains: dict[Tree, Chain] = {}
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """The expression of the last node."""
+        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
         for node in nodes:
             if node.kind == "sum":
-                self.extend(node, ("sum",), node.text == "-")
+                self.extend_chain(node, ("sum",), node.text == "-")
             elif node.kind == "quotient" or (node.kind == "product" and self.is_entrywise(node)):
-                self.extend(node, ("product", "quotient"), node.kind == "quotient")
+                self.extend_chain(node, ("product", "quotient"), node.kind == "quotient")
             else:
-                self.values[node] = self.checked(node, self.plain, node)
-        return self.value(nodes[-1])
+                self.values[node] = self.checked(node, self.build_node, node)
+        return self.take_value(nodes[-1])
 
     # -------------------------------------------------------------- chains
 
-    def extend(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """The chain of a node: that of its left operand, where no parentheses stand around it, and one more.
+    def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
+        """Append the right operand of ``node`` to the chain of its left operand, or start a new chain.
+
+        A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
+        become one number.
 
         Rational numbers at the beginning of a chain are a chain of their own, so that they become one number.
         """
-        left, right = node.parts
-        value = self.value(right)
+        left, right = node.children
+        value = self.take_value(right)
         goes_on = left in self.chains and left.kind in kinds and not left.is_enclosed
         goes_on = goes_on and (_is_rational(value) or left not in self.rational)
-        chain = self.chains.pop(left) if goes_on else [(False, self.value(left))]
+        chain = self.chains.pop(left) if goes_on else [(False, self.take_value(left))]
         if _is_rational(value) and (left in self.rational or (_is_rational(chain[0][1]) and not goes_on)):
             self.rational.add(node)
         chain.append((is_inverse, value))
         self.chains[node] = chain
 
-    def value(self, node: Tree) -> Any:
-        """The expression of a node that has been visited; a chain ends here."""
+    def take_value(self, node: Tree) -> Any:
+        """Return, and forget, the expression of the visited ``node``; a chain is closed."""
         chain = self.chains.pop(node, None)
         if chain is None:
             return self.values.pop(node)
-        function = self.total if node.kind == "sum" else self.entrywise_product
+        function = self.sum_of_chain if node.kind == "sum" else self.product_of_chain
         return self.checked(node, function, node, chain)
 
-    def total(self, node: Tree, chain: Chain) -> Any:
-        """The sum of the operands of a chain."""
-        return self.made.add([self.made.negated(value) if is_inverse else value for is_inverse, value in chain])
+    def sum_of_chain(self, node: Tree, chain: Chain) -> Any:
+        """Return the sum of the operands of ``chain``, with the marked ones negated."""
+        return self.operations.add(
+            [self.operations.negated(value) if is_inverse else value for is_inverse, value in chain]
+        )
 
-    def entrywise_product(self, node: Tree, chain: Chain) -> Any:
-        """The product of the operands of a chain, those divided by to the power -1."""
+    def product_of_chain(self, node: Tree, chain: Chain) -> Any:
+        """Return the element-wise product of the operands of ``chain``, with the marked ones inverted."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
-            self.checked(node, self.made.multiply, [split(factor)[0] for factor in factors])
-        return self.made.multiply(factors)
+            self.checked(node, self.operations.multiply, [split_coefficient(factor)[0] for factor in factors])
+        return self.operations.multiply(factors)
 
     def inverse(self, node: Tree, value: Any) -> Any:
-        """``1/value``, entry by entry."""
-        return self.powered(node, value, S.NegativeOne)
+        """Return ``1/value``, entry by entry."""
+        return self.checked_power(node, value, S.NegativeOne)
 
-    def powered(self, node: Tree, base: Any, exponent: Any) -> Any:
-        """``base**exponent``, entry by entry; the numbers of a filled tensor are checked as scalars are."""
-        entry = self.checked(node, self.made.power, _entry(base), exponent)
-        return self.made.power(base, exponent) if shape_of(base) else entry
+    def checked_power(self, node: Tree, base: Any, exponent: Any) -> Any:
+        """Return ``base**exponent``, entry by entry, after checking the numbers in a scalar or filled tensor."""
+        entry = self.checked(node, self.operations.power, _representative_scalar(base), exponent)
+        return self.operations.power(base, exponent) if shape_of(base) else entry
 
     # -------------------------------------------------------------- nodes
 
-    def plain(self, node: Tree) -> Any:
-        """The expression of a node that is no chain."""
+    def build_node(self, node: Tree) -> Any:
+        """Return the expression of a ``node`` that is not a chain."""
         match node.kind:
             case "number":
                 return read_number(node)
@@ -104,75 +109,79 @@ class Builder:
                 axes = self.sizes.axes[node]
                 return DeltaTensor(self.sizes.shape(axes[: len(axes) // 2])) if axes else S.One
             case "function":
-                return self.function(node)
+                return self.build_function(node)
             case "negative":
-                return self.made.negated(self.value(node.parts[0]))
+                return self.operations.negated(self.take_value(node.children[0]))
             case "power":
-                return self.power(node)
+                return self.build_power(node)
             case _:
-                return self.product(node)
+                return self.build_product(node)
 
-    def function(self, node: Tree) -> Any:
-        """A function of a tensor or a scalar."""
-        (operand,) = node.parts
-        value = self.value(operand)
-        if node.text not in OF_MATRICES:
-            entry = self.checked(node, self.made.function, node.text, _entry(value))
+    def build_function(self, node: Tree) -> Any:
+        """Return a function of the operand of ``node``, entry by entry or of a whole matrix."""
+        (operand,) = node.children
+        value = self.take_value(operand)
+        if node.text not in MATRIX_FUNCTIONS:
+            entry = self.checked(node, self.operations.function, node.text, _representative_scalar(value))
             return getattr(entrywise_functions, node.text)(value) if shape_of(value) else entry
         if not shape_of(value):
             value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
         return getattr(functions, node.text)(value)
 
-    def power(self, node: Tree) -> Any:
-        """A tensor or a scalar to the power of a scalar."""
-        base, exponent = (self.value(part) for part in node.parts)
-        return self.powered(node, base, exponent)
+    def build_power(self, node: Tree) -> Any:
+        """Return the power ``node``, whose exponent is a scalar."""
+        base, exponent = (self.take_value(part) for part in node.children)
+        return self.checked_power(node, base, exponent)
 
     # -------------------------------------------------------------- products
 
     def is_entrywise(self, node: Tree) -> bool:
-        """Whether a product is one of tensors of one shape entry by entry, or of a scalar and a tensor."""
+        """Return whether a product is element-wise: tensors with equal letters, or a scalar and a tensor."""
         found = self.letters[node]
         output = found.output
-        tensors = [group for part, group in zip(node.parts, found.inputs, strict=True) if self.sizes.axes[part]]
+        tensors = [group for part, group in zip(node.children, found.inputs, strict=True) if self.sizes.axes[part]]
         if not tensors:
             return not any(found.inputs)
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
-    def product(self, node: Tree) -> Any:
-        """An einsum product with the letters of the input."""
+    def build_product(self, node: Tree) -> Any:
+        """Return the einsum product ``node``; scalars with letters that no tensor has become filled tensors."""
         found = self.letters[node]
-        values = [self.value(part) for part in node.parts]
+        values = [self.take_value(part) for part in node.children]
         groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
         missing = "".join(dict.fromkeys(letter for letter in "".join(found.inputs) if letter not in "".join(groups)))
         if missing:  # letters of scalars that no tensor has: these scalars are tensors of one value
             filled = [number for number, group in enumerate(groups) if not group and found.inputs[number]]
             first = filled[0]
-            value = self.made.multiply([values[number] for number in filled])
+            value = self.operations.multiply([values[number] for number in filled])
             letters = self.sizes.by_letter[node]
             values[first] = FilledTensor(value, self.sizes.shape(letters[letter] for letter in missing))
             groups[first] = missing
             for number in filled[1:]:
                 del values[number], groups[number]
-        return self.einsum(groups, found.output, values)
+        return self.build_einsum(groups, found.output, values)
 
-    def einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """The product; a scalar, and a tensor that is its own product, as they are."""
+    def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
+        """Return the einsum product of ``values`` with the letters ``groups``; products of scalars only are plain
+        products.
+        """
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]
         if not any(groups):
-            return self.made.multiply(values)
+            return self.operations.multiply(values)
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
     def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of a function; where it is a scalar, all numbers in it are real and none is too long."""
-        with about(node):
+        """Return ``function(*arguments)``; raise `ParseError` at ``node`` if a number in a scalar result is not finite
+        and real.
+        """
+        with errors_at(node):
             value = function(*arguments)
-            return value if shape_of(value) else self.made.numbers.check_real(value)
+            return value if shape_of(value) else self.operations.numbers.check_real(value)
 
 
-def _entry(value: Any) -> Any:
-    """A scalar as it is, the number that a tensor is filled with, and 1 in place of the entries of other tensors."""
+def _representative_scalar(value: Any) -> Any:
+    """Return a scalar itself, the value of a filled tensor, and 1 for any other tensor."""
     if isinstance(value, FilledTensor):
         return value.value
     return S.One if shape_of(value) else value

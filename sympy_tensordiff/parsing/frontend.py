@@ -1,6 +1,6 @@
-"""The front end of both text languages: text into a tree by lark's LALR parser, limits, names, and complaints in words.
+"""Front end of all text languages: text to tree by lark's LALR parser, limits, names, and error messages.
 
-The tree is made by the parser itself as it reduces, so that depth costs no recursion.
+The parser builds the tree as it reduces rules, so deep inputs need no recursion.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from sympy_tensordiff.errors import ParseError
 
-SHOWN = 40
+MAX_SHOWN = 40
 """Subexpressions longer than these characters are shortened in messages."""
 NAMING = frozenset({"NAME", "NUMBER", "LETTERS"})
-"""The terminals that a node is named by, where it has one of them; its first token names all others."""
-Slip: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
+"""The terminals that give a node its text; other nodes have the text of their first token."""
+MistakeHint: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
 
 
 @dataclass(eq=False, slots=True)
 class Tree:
-    """A node of the tree of an input: a subexpression, a declaration, what is differentiated by, or the whole.
+    """A node of the syntax tree: a subexpression, a declaration, a derivative clause, or the whole input.
 
     Attributes
     ----------
     kind : str
         The rule of the grammar.
     text : str
-        What the node is named by: a number, a name, the letters of a product with their parentheses, or an
-        operator, as they stand in the input.
+        The token that identifies the node, as in the input: a number, a name, the letters of a product with their
+        parentheses, or an operator.
     tokens : tuple of Token
-        The tokens between the parts, such as operators.
-    parts : tuple of Tree
+        The tokens between the children, such as operators.
+    children : tuple of Tree
         The operands, from left to right.
     start, end : int
-        Where the node stands in the input, parentheses around it included.
-    place : int
-        Where the text stands: what an error about the node points at.
+        The range of the node in the input, including enclosing parentheses.
+    position : int
+        The position of the text in the input, at which errors point.
     depth : int
-        How many levels are inside, this one included.
+        The height of the tree, including this node.
     is_enclosed : bool
-        Whether parentheses stand around it.
+        Whether it is enclosed in parentheses.
     source : str
         The whole input.
     """
@@ -55,93 +55,95 @@ class Tree:
     kind: str
     text: str
     tokens: tuple[Token, ...]
-    parts: tuple[Tree, ...]
+    children: tuple[Tree, ...]
     start: int
     end: int
-    place: int
+    position: int
     depth: int
     is_enclosed: bool = False
     source: str = ""
 
     @property
     def shown(self) -> str:
-        """The text of a subexpression on one line, shortened."""
-        return cut(" ".join(self.source[self.start : self.end][: 4 * SHOWN].split()))
+        """The source of the node on one line, shortened for messages."""
+        return short(" ".join(self.source[self.start : self.end][: 4 * MAX_SHOWN].split()))
 
-    def error(self, message: str, place: int | None = None) -> ParseError:
-        """The error about this node, or about another place."""
-        return ParseError(message, self.source, self.place if place is None else place)
+    def error(self, message: str, position: int | None = None) -> ParseError:
+        """Return a `ParseError` with ``message`` at this node, or at ``position``."""
+        return ParseError(message, self.source, self.position if position is None else position)
 
     @property
     def body(self) -> Tree:
-        """What stands between the declarations and what is differentiated by."""
-        return next(part for part in self.parts[::-1] if part.kind not in ("declaration", "heading", "argument"))
+        """The child that is the expression: neither declaration, heading nor derivative clause."""
+        return next(part for part in self.children[::-1] if part.kind not in ("declaration", "heading", "argument"))
 
     def of_kind(self, kind: str) -> list[Tree]:
-        """The parts of a kind."""
-        return [part for part in self.parts if part.kind == kind]
+        """Return the children of this ``kind``."""
+        return [part for part in self.children if part.kind == kind]
 
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """What the front end has to know of a language.
+    """Definition of a text language for the front end.
 
     Attributes
     ----------
     grammar : str
         The file of the grammar.
-    called : str
-        What messages call the language.
-    longest, deepest : int
-        The most characters of an input, and the most levels inside of each other.
+    display_name : str
+        The name of the language in messages.
+    max_length, max_depth : int
+        The greatest number of characters of an input, and of nested levels.
     example : str
-        A whole input.
+        A complete input.
     signs : Mapping
-        What to write in place of a character that the language does not have; under "" for all others.
+        Hints for characters that the language lacks; "" is the key of the default.
     groups : tuple
-        Terminals that one word names where all are expected, the word, and the other terminals that it names.
-    slip : callable
-        What is said about a frequent slip: of the token found, the terminals expected, and the tokens before; "" where
-        it is none.
+        For messages: terminals, the phrase that names them if all are expected, and the terminals it also covers.
+    mistake_hint : callable
+        Returns a hint about a frequent mistake, or "", given the unexpected token, the expected terminals and the
+        preceding tokens.
     """
 
     grammar: str
-    called: str
-    longest: int
-    deepest: int
+    display_name: str
+    max_length: int
+    max_depth: int
     example: str
     signs: Mapping[str, str]
     groups: tuple[tuple[frozenset[str], str, frozenset[str]], ...]
-    slip: Slip
+    mistake_hint: MistakeHint
 
 
 def read(language: Language, source: str) -> Tree:
-    """The tree of an input.
+    """Parse ``source`` to a tree.
 
     Raises
     ------
     ParseError
         If the text is too long or too deep, or no input of the language.
     """
-    if len(source) > language.longest:
+    if len(source) > language.max_length:
         raise ParseError(
-            f"the input has {len(source):,} characters, and at most {language.longest:,} are read; split the "
+            f"the input has {len(source):,} characters, and at most {language.max_length:,} are read; split the "
             "expression, or build it with the classes of the package",
-            source[: language.longest],
+            source[: language.max_length],
         )
     try:
         root: Tree = _parser(language.grammar).parse(source)  # type: ignore[assignment]
     except UnexpectedCharacters as error:
         place = error.pos_in_stream or 0
         hint = language.signs.get(source[place], language.signs[""])
-        raise ParseError(f"{source[place]!r} does not belong to {language.called}; {hint}", source, place) from None
+        raise ParseError(
+            f"{source[place]!r} does not belong to {language.display_name}; {hint}", source, place
+        ) from None
     except UnexpectedToken as error:
-        raise _unexpected(language, error, source) from None
+        raise _unexpected_token(language, error, source) from None
     for node in bottom_up(root):
         node.source = source
-        if node.depth > language.deepest:
+        if node.depth > language.max_depth:
             raise node.error(
-                f"the expression has more than {language.deepest} levels inside of each other; build it with the "
+                f"the expression has more than {language.max_depth} levels inside of each other; build it with the "
                 "classes of the package"
             )
     return root
@@ -149,12 +151,13 @@ def read(language: Language, source: str) -> Tree:
 
 @cache
 def _parser(grammar: str) -> lark.Lark:
+    """Return lark's parser for the file ``grammar``; cached."""
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
-    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_Grower())
+    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_TreeBuilder())
 
 
-class _Grower(lark.Transformer[Token, Tree]):
-    """What the parser makes of each rule."""
+class _TreeBuilder(lark.Transformer[Token, Tree]):
+    """Transformer that builds a `Tree` for each rule of the grammar."""
 
     def __default__(self, data: Any, children: list[Any], meta: Any) -> Any:
         if data.startswith("_"):  # lark takes its children
@@ -164,15 +167,16 @@ class _Grower(lark.Transformer[Token, Tree]):
         parts = tuple(child for child in children if isinstance(child, Tree))
         named = next((token for token in tokens if token.type in NAMING), next(iter(tokens), None))
         is_entry = isinstance(children[0], Tree) and (named is None or named.type == "LEFT_BRACKET")
-        place = children[0].place if named is None or is_entry else _start(named)  # points at what is read
+        place = children[0].position if named is None or is_entry else _start(named)  # points at what is read
         depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration", "heading"))
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
     def norm(self, children: list[Any]) -> Any:
-        """``||x||`` is ``norm2(x)``."""
+        """Build ``||x||`` as the call ``norm2(x)``."""
         return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:
+        """Return the node in parentheses with the parentheses in its range; several values become a "tuple" node."""
         left, inside, *others = children
         if len(others) > 1:  # several values in parentheses
             return self.__default__("tuple", children, None)
@@ -181,53 +185,55 @@ class _Grower(lark.Transformer[Token, Tree]):
 
 
 def _start(part: Token | Tree) -> int:
+    """Return the position of the first character of ``part``."""
     return part.start if isinstance(part, Tree) else part.start_pos or 0
 
 
 def _end(part: Token | Tree) -> int:
+    """Return the position after the last character of ``part``."""
     return part.end if isinstance(part, Tree) else part.end_pos or 0
 
 
 def bottom_up(root: Tree) -> list[Tree]:
-    """All nodes, the parts of each before it, from left to right."""
+    """Return all nodes, children before their parent, from left to right."""
     found, stack = [], [root]
     while stack:
         node = stack.pop()
         found.append(node)
-        stack += node.parts
+        stack += node.children
     return found[::-1]
 
 
-def cut(text: str) -> str:
-    """A text, shortened in the middle."""
-    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}…{text[-SHOWN // 3 :]}"
+def short(text: str) -> str:
+    """Return ``text``, shortened in the middle if it is long."""
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]}…{text[-MAX_SHOWN // 3 :]}"
 
 
 # ---------------------------------------------------------------------------- names
 
 
-def check_declared(names: Iterable[Tree]) -> None:
-    """Raise where a name is declared twice, or a word of Python."""
+def check_declarations(names: Iterable[Tree]) -> None:
+    """Raise `ParseError` if a name is declared twice or is a keyword of Python."""
     found: set[str] = set()
     for node in names:
         if node.text in found:
-            raise node.error(f"{cut(node.text)} is declared twice; leave one of the two away")
+            raise node.error(f"{short(node.text)} is declared twice; remove one declaration")
         found.add(node.text)
-        check_word(node)
+        check_not_keyword(node)
 
 
-def check_word(node: Tree) -> None:
-    """Raise for a name that is a word of Python."""
+def check_not_keyword(node: Tree) -> None:
+    """Raise `ParseError` if the name of ``node`` is a keyword of Python."""
     name = node.text
     if keyword.iskeyword(name):
         raise node.error(f"{name} is a word of Python, in which kernels are written; take another name, e.g. {name}1")
 
 
-def known(names: Collection[str]) -> str:
-    """What to do about a name that is not declared."""
+def names_hint(names: Collection[str]) -> str:
+    """Return a hint that lists the declared ``names``, for a message about an undeclared one."""
     if not names:
         return "declare a tensor first: there is none"
-    return f"take a declared name: {', '.join(map(cut, [*names][:10]))}{', …' if len(names) > 10 else ''}"
+    return f"take a declared name: {', '.join(map(short, [*names][:10]))}{', …' if len(names) > 10 else ''}"
 
 
 # ---------------------------------------------------------------------------- complaints
@@ -252,8 +258,8 @@ TERMINALS = {
 }
 
 
-def _unexpected(language: Language, error: UnexpectedToken, source: str) -> ParseError:
-    """The error about a token where the grammar expects another."""
+def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
+    """Return the `ParseError` for a token that the grammar does not expect."""
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
     before = [value for value in values if isinstance(value, Token)]
@@ -262,10 +268,10 @@ def _unexpected(language: Language, error: UnexpectedToken, source: str) -> Pars
     opened = [value for value in before if value.type == "LEFT"]
     expected.discard("DERIVATIVE" if opened else "RIGHT")
     place = len(source.rstrip()) if token.type == "$END" else token.start_pos or 0
-    if is_called(token, expected, before):
+    if is_call_of_name(token, expected, before):
         place = before[-1].start_pos or 0
-    message = language.slip(token, expected, before) or (
-        f"{token_text(token)} is not expected here, but {_words(language, expected)}"
+    message = language.mistake_hint(token, expected, before) or (
+        f"{token_text(token)} is not expected here, but {_describe_expected(language, expected)}"
     )
     if opened and "RIGHT" in expected:
         line, column = opened[-1].line, opened[-1].column
@@ -273,18 +279,18 @@ def _unexpected(language: Language, error: UnexpectedToken, source: str) -> Pars
     return ParseError(message, source, place)
 
 
-def is_called(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Whether a parenthesis stands behind a name, as if that were a function."""
+def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
+    """Return whether ``token`` is a parenthesis after a name, as if the name were a function."""
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def token_text(token: Token) -> str:
-    """A token in a message."""
-    return "the end of the input" if token.type == "$END" else f"`{cut(token)}`"
+    """Return ``token`` for a message; the end of the input in words."""
+    return "the end of the input" if token.type == "$END" else f"`{short(token)}`"
 
 
-def _words(language: Language, expected: set[str]) -> str:
-    """The expected terminals in words."""
+def _describe_expected(language: Language, expected: set[str]) -> str:
+    """Return the expected terminals in words."""
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

@@ -1,6 +1,6 @@
-"""The numbers of a text: read exactly, finite and real in float64, and none too long, before anything computes them.
+"""Numbers in texts: read exactly, and checked to be finite, real and not too long before SymPy computes with them.
 
-SymPy collects numbers as it builds sums, products and powers, and computes them whatever their length.
+SymPy combines numbers while it builds sums, products and powers, whatever their length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sympy
 from sympy import Add, Mul, Pow, Rational, S
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.parsing.frontend import Tree, cut
+from sympy_tensordiff.parsing.frontend import Tree, short
 from sympy_tensordiff.symbolic import operators
 from sympy_tensordiff.symbolic.depth import BoundedDepth
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
@@ -23,15 +23,15 @@ from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import as_entry
 from sympy_tensordiff.symbolic.traversal import native_parts, postorder
 
-LONGEST = 1_000
-"""The most digits of a number, and of the numerator and the denominator of one that is computed."""
-BITS = LONGEST * 10 / 3
-LONGEST_ROOT = 100
-"""The most digits of a number that SymPy takes roots of: it looks for their factors."""
-DEEPEST = 12
-"""The levels of SymPy's own nodes in one another; a new level costs SymPy questions about all levels below."""
-EVALUATED = 5
-"""From so many levels on a function stays as it is written: SymPy's rules for ``tanh`` and others take seconds."""
+MAX_DIGITS = 1_000
+"""The greatest number of digits of a number in the text, and of numerators and denominators of computed ones."""
+MAX_BITS = MAX_DIGITS * 10 / 3
+MAX_ROOT_DIGITS = 100
+"""The greatest number of digits of a radicand: SymPy factorizes it."""
+MAX_NESTING = 12
+"""The greatest nesting of SymPy's own nodes: for each new level SymPy queries assumptions of all levels below."""
+MAX_EVALUATED_DEPTH = 5
+"""Functions of deeper arguments are not evaluated: SymPy's rules for ``tanh`` and others would take seconds."""
 
 FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -40,16 +40,16 @@ FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
         **{"log": sympy.log, "sign": sympy.sign, "relu": sympy.Max, "abs": sympy.Abs},
     }
 )
-"""The functions of the text language entry by entry; ``relu`` is the maximum of its argument and 0."""
+"""The element-wise functions of the language; ``relu`` is the maximum of its argument and 0."""
 
 
 class NumberError(Exception):
-    """Numbers would become too long, or are not finite and real; the text says which, about an expression."""
+    """A number is not finite and real, or too long; the message continues a sentence about an expression."""
 
 
 @contextmanager
-def about(node: Tree) -> Iterator[None]:
-    """Errors of the package that are raised inside are about a node."""
+def errors_at(node: Tree) -> Iterator[None]:
+    """Convert errors of the package raised inside the context to `ParseError` at ``node``."""
     try:
         yield
     except ParseError:
@@ -61,26 +61,28 @@ def about(node: Tree) -> Iterator[None]:
 
 
 def read_number(node: Tree) -> Any:
-    """The number of a text, exact."""
+    """Return the exact value of the number ``node``; raise `ParseError` if it is too long or out of the range of a
+    double.
+    """
     text = node.text
-    if len(text) > LONGEST:
-        raise node.error(f"the number has {len(text):,} characters, and at most {LONGEST:,} are read")
+    if len(text) > MAX_DIGITS:
+        raise node.error(f"the number has {len(text):,} characters, and at most {MAX_DIGITS:,} are read")
     if not text.lower().partition("e")[0].strip("0."):
         return S.Zero
     approximate = float(text)
     if math.isinf(approximate) or approximate == 0:
         raise node.error(
-            f"the number {cut(text)} is too {'large' if approximate else 'small'} for a double, whose range is about "
+            f"the number {short(text)} is too {'large' if approximate else 'small'} for a double, whose range is about "
             "1e-308 to 1e308"
         )
     return Rational(text)
 
 
 class NumberFacts(NamedTuple):
-    """What is known of a scalar.
+    """Facts about the numbers in a scalar.
 
-    Its value in float64 where it is a number, the bits of the longest number in it, and whether all are finite and
-    real, and in the range of a double.
+    ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
+    ``is_real`` whether all numbers are finite, real and in the range of a double.
     """
 
     value: float | None
@@ -88,7 +90,7 @@ class NumberFacts(NamedTuple):
     is_real: bool
 
 
-APPROXIMATE: dict[Any, Callable[..., float]] = {
+FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
     **{sympy.sin: math.sin, sympy.cos: math.cos, sympy.tan: math.tan, sympy.tanh: math.tanh},
     **{sympy.asin: math.asin, sympy.acos: math.acos, sympy.atan: math.atan},
     **{sympy.exp: math.exp, sympy.log: math.log, sympy.Abs: abs, sympy.sign: lambda x: float((x > 0) - (x < 0))},
@@ -96,58 +98,60 @@ APPROXIMATE: dict[Any, Callable[..., float]] = {
 }
 
 
-class Numbers:
-    """What is known of the scalars of one expression, each node of which is looked at once."""
+class NumberChecks:
+    """Checks of the numbers in the scalars of one expression; each node is visited once."""
 
     def __init__(self) -> None:
-        self.found: dict[Any, NumberFacts] = {}
+        self.facts: dict[Any, NumberFacts] = {}
 
-    def of(self, scalar: Any) -> NumberFacts:
-        """What is known of a scalar."""
-        for node in postorder(scalar, self.found, native_parts):
-            parts = [self.found[part] for part in native_parts(node)]
+    def facts_of(self, scalar: Any) -> NumberFacts:
+        """Return the facts about ``scalar``, computed bottom-up and cached."""
+        for node in postorder(scalar, self.facts, native_parts):
+            parts = [self.facts[part] for part in native_parts(node)]
             if node.is_Rational:
                 bits = max(node.p.bit_length(), node.q.bit_length())
             else:
                 bits = max((part.bits for part in parts), default=0)
-            value = _value(node, [part.value for part in parts])
+            value = _float_value(node, [part.value for part in parts])
             is_real = (value is None or math.isfinite(value)) and all(part.is_real for part in parts)
-            self.found[node] = NumberFacts(value, bits, is_real)
-        return self.found[scalar]
+            self.facts[node] = NumberFacts(value, bits, is_real)
+        return self.facts[scalar]
 
     def check_real(self, scalar: Any) -> Any:
-        """The scalar, if all numbers in it are finite and real, and in the range of a double."""
-        if not self.of(scalar).is_real:
-            raise NumberError("is no finite real number in the range of a double, or has one inside")
+        """Return ``scalar``; raise `NumberError` if a number in it is not finite, real and in the range of a double."""
+        if not self.facts_of(scalar).is_real:
+            raise NumberError("is not a finite real number in the range of a double, or contains one that is not")
         return scalar
 
     def check_length(self, scalar: Any) -> Any:
-        """The scalar, if no number in it is too long."""
-        if self.of(scalar).bits > BITS:
-            raise NumberError(f"collects numbers of more than {LONGEST:,} digits; write rounded numbers")
+        """Return ``scalar``; raise `NumberError` if a number in it is too long."""
+        if self.facts_of(scalar).bits > MAX_BITS:
+            raise NumberError(f"collects numbers of more than {MAX_DIGITS:,} digits; write rounded numbers")
         return scalar
 
-    def joined(self, function: Callable[..., Any], operands: list[Any]) -> Any:
-        """A sum or a product; where numbers may become long, of two operands at a time."""
-        while sum(self.of(operand).bits for operand in operands) > BITS and len(operands) > 1:
+    def join_checked(self, function: Callable[..., Any], operands: list[Any]) -> Any:
+        """Return ``function(operands)``, a sum or product, computed and checked in pairs if numbers may become long."""
+        while sum(self.facts_of(operand).bits for operand in operands) > MAX_BITS and len(operands) > 1:
             pairs = [operands[first : first + 2] for first in range(0, len(operands), 2)]
             operands = [self.check_length(function(pair)) for pair in pairs]
         return function(operands)
 
     def check_power(self, base: Any, exponent: Any) -> None:
-        """Raise where the numbers of a base have a power that is too long, or a root that takes long."""
-        own = [self.of(factor) for factor in Mul.make_args(base)]
+        """Raise `NumberError` if a power of the numbers in ``base`` is too long, or a root takes too long."""
+        own = [self.facts_of(factor) for factor in Mul.make_args(base)]
         bits = sum(known.bits for known in own if known.value is not None and abs(known.value) not in (0, 1))
-        times = self.of(exponent).value
+        times = self.facts_of(exponent).value
         if times is None or not bits:
             return
-        if bits * abs(times) > BITS:
-            raise NumberError(f"has a power of a number with more than {LONGEST:,} digits; write rounded numbers")
-        if not exponent.is_Integer and bits > BITS * LONGEST_ROOT / LONGEST:
-            raise NumberError(f"has a root of a number with more than {LONGEST_ROOT} digits; write rounded numbers")
+        if bits * abs(times) > MAX_BITS:
+            raise NumberError(f"has a power of a number with more than {MAX_DIGITS:,} digits; write rounded numbers")
+        if not exponent.is_Integer and bits > MAX_BITS * MAX_ROOT_DIGITS / MAX_DIGITS:
+            raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_exponential(self, value: Any) -> None:
-        """The same for ``exp(n*log(b))``, which is ``b**n`` to SymPy."""
+        """Raise `NumberError` for ``exp(n*log(b))`` as for ``b**n``, to which SymPy evaluates it; ``value`` is the
+        exponent.
+        """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
             for logarithm in factors:
@@ -155,8 +159,8 @@ class Numbers:
                     self.check_power(logarithm.args[0], Mul(*(part for part in factors if part is not logarithm)))
 
 
-def _value(node: Any, parts: list[float | None]) -> float | None:
-    """A node in float64, NaN where it is no finite real number there; None for what is no number."""
+def _float_value(node: Any, parts: list[float | None]) -> float | None:
+    """Return ``node`` in float64: NaN if it is not finite and real, None if it is not a number."""
     if node is S.ImaginaryUnit or node in NOT_FINITE:
         return math.nan
     known = [part for part in parts if part is not None]
@@ -171,53 +175,53 @@ def _value(node: Any, parts: list[float | None]) -> float | None:
             return value if value or not known[0] else math.nan
         if isinstance(node, sympy.NumberSymbol):
             return float(node)
-        return APPROXIMATE[node.func](*known) if parts and node.func in APPROXIMATE else None
+        return FLOAT_FUNCTIONS[node.func](*known) if parts and node.func in FLOAT_FUNCTIONS else None
     except (ArithmeticError, ValueError, TypeError):
         return math.nan
 
 
-class Values:
-    """Makes the values of one expression, of tensors entry by entry; deep scalars are held by entries."""
+class Operations:
+    """Checked operations on the values of one expression; scalars nested too deeply are wrapped in tensor entries."""
 
     def __init__(self) -> None:
-        self.depth = BoundedDepth(DEEPEST, as_entry)
-        self.numbers = Numbers()
+        self.depth = BoundedDepth(MAX_NESTING, as_entry)
+        self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """The scalar, or an entry that holds it."""
+        """Return ``scalar``, wrapped in a tensor entry if it is nested too deeply."""
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:
-            self.numbers.found[result] = self.numbers.found[scalar]
+            self.numbers.facts[result] = self.numbers.facts[scalar]
         return result
 
     def add(self, terms: Sequence[Any]) -> Any:
-        """The sum."""
+        """Return the sum of ``terms``, scalars or tensors."""
         if any(map(shape_of, terms)):
             return operators.add(*terms)
-        return self.bounded(self.numbers.joined(lambda some: self.depth.applied(Add, some), list(terms)))
+        return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
-        """The product entry by entry."""
+        """Return the element-wise product of ``factors``."""
         if any(map(shape_of, factors)):
             return operators.multiply(*factors)
-        return self.bounded(self.numbers.joined(lambda some: self.depth.applied(Mul, some), list(factors)))
+        return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
-        """``base**exponent`` entry by entry."""
+        """Return ``base**exponent``, entry by entry."""
         if shape_of(base) or shape_of(exponent):
             return operators.power(base, exponent)
         self.numbers.check_power(base, exponent)
         return self.bounded(self.depth.applied(Pow, (base, exponent)))
 
     def negated(self, value: Any) -> Any:
-        """``-value``."""
+        """Return ``-value``."""
         return self.multiply([S.NegativeOne, value])
 
     def function(self, name: str, value: Any) -> Any:
-        """A function of the language."""
+        """Return the function ``name`` of the scalar ``value``, unevaluated if the scalar is deep."""
         if name == "exp":
             self.numbers.check_exponential(value)
-        is_deep = self.depth.levels.get(value, 0) >= EVALUATED
+        is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
         return self.bounded(
             self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)
         )

@@ -1,4 +1,4 @@
-"""What `parse` returns."""
+"""The result of `parse`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParsedExpression:
-    """An input of the text language as an expression (`parse` makes it).
+    """A parsed text: its tensors, its expression and the variables of its derivative (created by `parse`).
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class ParsedExpression:
     expression : Expr
         The expression, a tensor or a scalar.
     arguments : tuple of TensorSymbol
-        What to differentiate by, one for each ``derivative wrt``.
+        The variables of the derivative, one for each ``derivative wrt``.
     assumed : tuple of str
-        What a matrix formula leaves open, and was decided by the first letters of its names.
+        Orders that the formula does not determine, decided by the first letters of the names.
     """
 
     tensors: Mapping[str, TensorSymbol] = field(hash=False)
@@ -40,11 +40,11 @@ class ParsedExpression:
 
     @property
     def argument(self) -> TensorSymbol:
-        """The first argument."""
-        return self._named(None)[0]
+        """The first variable of the derivative."""
+        return self._select_arguments(None)[0]
 
-    def _named(self, wrt: Any) -> tuple[TensorSymbol, ...]:
-        """The arguments: those that are given by name, those of the text, or the only tensor."""
+    def _select_arguments(self, wrt: Any) -> tuple[TensorSymbol, ...]:
+        """Return the variables of the derivative: those in ``wrt``, those of the text, or the only tensor."""
         if wrt is not None:
             names = [str(getattr(name, "name", name)) for name in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
             if unknown := [name for name in names if name not in self.tensors]:
@@ -60,31 +60,30 @@ class ParsedExpression:
         return arguments
 
     def with_respect_to(self, wrt: Any) -> ParsedExpression:
-        """The same input with other arguments: names, or tensors."""
-        return ParsedExpression(self.tensors, self.expression, self._named(wrt), self.assumed)
+        """Return the same expression with ``wrt``, names or tensors, as the variables of the derivative."""
+        return ParsedExpression(self.tensors, self.expression, self._select_arguments(wrt), self.assumed)
 
     def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:
-        """The derivative by all arguments in turn.
+        """Return the derivative with respect to all variables in turn.
 
         Parameters
         ----------
         simplify : bool
-            Whether the derivative is simplified; without, it is what the sweep over the expression leaves.
+            Whether to simplify the derivative after the sweep.
         wrt : str, TensorSymbol or tuple of them, optional
-            Other arguments than those of the text. A matrix formula need not have any; where it has one tensor,
-            that is the argument.
+            Other variables than those of the text. For a formula with a single tensor, the default is this tensor.
 
         Returns
         -------
         Expr
-            Of the shape of the expression, then of the first argument, of the second, and so on.
+            A tensor with the axes of the expression, then those of the first variable, the second, and so on.
 
         Raises
         ------
         UnsupportedError
-            If something in the expression has no derivative here; the message names it.
+            If a part of the expression has no derivative; the message names it.
         ArgumentError
-            If ``wrt`` is none of the tensors, or is missing.
+            If ``wrt`` is not one of the tensors, or is missing.
 
         Examples
         --------
@@ -95,7 +94,7 @@ class ParsedExpression:
         A + A.T
         """
         result = self.expression
-        for argument in self._named(wrt):
+        for argument in self._select_arguments(wrt):
             result = hooks.jacobian(result, argument, simplify)
         return result
 

@@ -1,8 +1,6 @@
-"""Pieces of text in the text language: how tightly they bind, how long they are, and what operators join.
+"""Pieces of text in the language of the thesis, with precedence, length and rank, and operators that combine them.
 
-A piece holds other pieces, and no text is joined before the whole is known: what is shared may stand
-at very many places, so that the text of a small expression may be endless. Terms and functions are taken apart here,
-and composed of those that the language has.
+The text of a piece is joined only at the end: shared subexpressions may make the text of a small expression very long.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import sympy
 from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.depth import applied, measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
@@ -31,13 +29,13 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 
 LETTERS = FROM_I[:26]
 """The letters of products, in the order in which they are used."""
-DIGITS = 17
-"""The digits behind the point up to which a fraction is written as a decimal number."""
-LARGEST = 10**308
+MAX_DECIMAL_DIGITS = 17
+"""The greatest number of decimal places of a fraction that is written as a decimal number."""
+MAX_NUMBER = 10**308
 
 
 class Level(IntEnum):
-    """How tightly a piece binds, from the rules of the grammar."""
+    """Precedence of a piece, from the rules of the grammar."""
 
     SUM = 0
     CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
@@ -49,16 +47,16 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """The text of an expression, in parts.
+    """The text of an expression as a tree of fragments.
 
     Attributes
     ----------
     parts : tuple of str or Piece
-        The text in order.
+        Fragments of the text, in order.
     length : int
         The number of its characters.
     level : Level
-        How tightly it binds.
+        Its precedence.
     rank : int
         The number of axes.
     """
@@ -69,30 +67,30 @@ class Piece:
     rank: int = 0
 
 
-Part: TypeAlias = str | Piece
+Fragment: TypeAlias = str | Piece
 
 
-def piece(parts: Iterable[Part], level: Level, rank: int = 0) -> Piece:
-    """A piece of these parts."""
+def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
+    """Return a piece of ``parts``; raise `UnsupportedError` if its text is too long to be parsed."""
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
-    if length > LONGEST:
+    if length > MAX_INPUT:
         raise UnsupportedError(
-            f"to_text: the text of the expression is longer than {LONGEST:,} characters, the most that td.parse reads; "
-            "what is shared is written at each of its places: give shared parts names of their own, as tensors"
+            f"to_text: the text of the expression is longer than {MAX_INPUT:,} characters, the most that td.parse "
+            "reads; what is shared is written at each of its places: give shared parts names of their own, as tensors"
         )
     return Piece(parts, length, level, rank)
 
 
-def at_least(part: Piece, level: Level) -> Part:
-    """The piece, in parentheses where it binds less tightly."""
-    return part if part.level >= level else piece(("(", part, ")"), Level.ATOM, part.rank)
+def parenthesized(part: Piece, level: Level) -> Fragment:
+    """Return ``part``, in parentheses if its precedence is below ``level``."""
+    return part if part.level >= level else make_piece(("(", part, ")"), Level.ATOM, part.rank)
 
 
-def piece_text(whole: Piece) -> str:
-    """The text."""
+def joined_text(whole: Piece) -> str:
+    """Return the text of the piece ``whole``."""
     texts: list[str] = []
-    stack: list[Part] = [whole]
+    stack: list[Fragment] = [whole]
     while stack:
         part = stack.pop()
         if isinstance(part, str):
@@ -102,56 +100,56 @@ def piece_text(whole: Piece) -> str:
     return "".join(texts)
 
 
-def number(value: Any) -> Piece:
-    """A rational number, exact, or a floating-point number."""
+def number_piece(value: Any) -> Piece:
+    """Return the piece of a number: rational numbers exactly, as a decimal number or a quotient."""
     if value < 0:
-        opposite = number(-value)
-        return negated(opposite) if opposite.level == Level.ATOM else piece(("-", opposite), Level.CHAIN)
+        opposite = number_piece(-value)
+        return negated_piece(opposite) if opposite.level == Level.ATOM else make_piece(("-", opposite), Level.CHAIN)
     if isinstance(value, Float):
-        return piece((repr(float(value)).replace("e+", "e"),), Level.ATOM)
-    if max(value.p, value.q) > LARGEST:
+        return make_piece((repr(float(value)).replace("e+", "e"),), Level.ATOM)
+    if max(value.p, value.q) > MAX_NUMBER:
         raise UnsupportedError(
-            f"to_text: a number has more than {len(str(LARGEST)) - 1} digits, which no floating-point number holds: "
+            f"to_text: a number has more than {len(str(MAX_NUMBER)) - 1} digits, which no floating-point number holds: "
             "scale it, or give it as a tensor of order 0"
         )
     places = decimal_places(value)
     if places is None:
-        return piece((f"{value.p} / {value.q}",), Level.CHAIN)
+        return make_piece((f"{value.p} / {value.q}",), Level.CHAIN)
     digits = str(value.p * 10**places // value.q).rjust(places + 1, "0")
     whole = len(digits) - places
-    return piece((digits[:whole] + "." * bool(places) + digits[whole:],), Level.ATOM)
+    return make_piece((digits[:whole] + "." * bool(places) + digits[whole:],), Level.ATOM)
 
 
 def decimal_places(value: Rational) -> int | None:
-    """The digits behind the point of an exact decimal number; None where there are too many or no end."""
-    return next((places for places in range(DIGITS + 1) if 10**places % value.q == 0), None)
+    """Return the number of decimal places of ``value``, or None if its decimal expansion is too long or infinite."""
+    return next((places for places in range(MAX_DECIMAL_DIGITS + 1) if 10**places % value.q == 0), None)
 
 
-def negated(part: Piece) -> Piece:
-    """The piece with a minus sign in front."""
-    return piece(("-", at_least(part, Level.FACTOR)), Level.FACTOR, part.rank)
+def negated_piece(part: Piece) -> Piece:
+    """Return ``part`` with a minus sign."""
+    return make_piece(("-", parenthesized(part, Level.FACTOR)), Level.FACTOR, part.rank)
 
 
-def flipped(part: Piece) -> Piece:
-    """The piece with a minus sign in front, or without the one that it has."""
+def opposite_piece(part: Piece) -> Piece:
+    """Return ``part`` without its minus sign, or with one if it has none."""
     match part.parts:
         case "-", Piece(parts=("(", Piece() as inner, ")")):
             return inner
         case "-", Piece() as inner:
             return inner
-    return negated(part)
+    return negated_piece(part)
 
 
-def called(function: str, argument: Piece, rank: int | None = None) -> Piece:
-    """A function of the piece, entry by entry, or of another rank."""
-    return piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
+def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece:
+    """Return the call of ``function``; ``rank`` is that of the result (default: that of the argument)."""
+    return make_piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
 
 
 # -------------------------------------------------------------- operators
 
 
 def axis_letters(rank: int, taken: str = "") -> str:
-    """Letters for some axes, which are not taken yet."""
+    """Return ``rank`` letters that are not in ``taken``; raise `UnsupportedError` if there are not enough."""
     free = "".join(letter for letter in LETTERS if letter not in taken)
     if rank > len(free):
         raise UnsupportedError(
@@ -161,64 +159,64 @@ def axis_letters(rank: int, taken: str = "") -> str:
     return free[:rank]
 
 
-def total(terms: Sequence[tuple[bool, Piece]]) -> Piece:
-    """The sum of terms, each with whether it is subtracted."""
-    parts: list[Part] = []
+def sum_piece(terms: Sequence[tuple[bool, Piece]]) -> Piece:
+    """Return the sum of ``terms``, pairs of "is subtracted" and piece."""
+    parts: list[Fragment] = []
     for minus, term in terms:
         if parts:
-            parts += [" - " if minus else " + ", at_least(term, Level.CHAIN)]
+            parts += [" - " if minus else " + ", parenthesized(term, Level.CHAIN)]
         else:
-            parts.append(negated(term) if minus else at_least(term, Level.CHAIN))
-    return piece(parts, Level.SUM, max(term.rank for _, term in terms))
+            parts.append(negated_piece(term) if minus else parenthesized(term, Level.CHAIN))
+    return make_piece(parts, Level.SUM, max(term.rank for _, term in terms))
 
 
-def quotient(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
-    """The product entry by entry of some pieces, divided by others."""
+def quotient_piece(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
+    """Return the element-wise product of the pieces ``above``, divided by the pieces ``below``."""
     if len(above) == 1 and not below:
         return above[0]
     rank = max(part.rank for part in (*above, *below))
     letters = axis_letters(rank)
     # Chains are read as one node, and this is one of its own.
-    parts: list[Part] = [at_least(above[0], Level.TERM)]
+    parts: list[Fragment] = [parenthesized(above[0], Level.TERM)]
     left = letters if above[0].rank else ""
     for part in above[1:]:
         right = letters if part.rank else ""
-        parts += [f" *({left},{right}->{left or right}) ", at_least(part, Level.POWER)]
+        parts += [f" *({left},{right}->{left or right}) ", parenthesized(part, Level.POWER)]
         left = left or right
     for part in below:
-        parts += [" / ", at_least(part, Level.POWER)]
-    return piece(parts, Level.CHAIN, rank)
+        parts += [" / ", parenthesized(part, Level.POWER)]
+    return make_piece(parts, Level.CHAIN, rank)
 
 
-def raised(base: Piece, exponent: Piece) -> Piece:
-    """A power entry by entry; the exponent is a scalar."""
-    parts = at_least(base, Level.POWER), " ^ ", at_least(exponent, Level.ATOM)
-    return piece(parts, Level.POWER, base.rank)
+def power_piece(base: Piece, exponent: Piece) -> Piece:
+    """Return the element-wise power of ``base`` by a scalar ``exponent``."""
+    parts = parenthesized(base, Level.POWER), " ^ ", parenthesized(exponent, Level.ATOM)
+    return make_piece(parts, Level.POWER, base.rank)
 
 
-def repeated(value: Piece, rank: int) -> Piece:
-    """A scalar that is repeated along axes."""
+def repeated_piece(value: Piece, rank: int) -> Piece:
+    """Return a scalar repeated along ``rank`` axes."""
     if not rank:
         return value
     letters = axis_letters(rank)
     # With the letters at both sides it is read as one repeated number, with them at one side as a product by 1.
-    return piece((at_least(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM, rank)
+    return make_piece((parenthesized(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM, rank)
 
 
-def relabelled(operand: Piece, letters: str, output: str) -> Piece:
-    """The product of one operand."""
-    return piece((f"({letters}->{output}) ", at_least(operand, Level.FACTOR)), Level.FACTOR, len(output))
+def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
+    """Return the unary product that changes ``letters`` to ``output``."""
+    return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
 
 Factor = tuple[Piece, str, Piece | None]
-"""An operand of a product, its letters, and the value of one that is a repeated scalar."""
+"""An operand of a product, its letters, and its value if it is a repeated scalar (else None)."""
 
 
-def contracted(operands: Sequence[Factor], output: str) -> Piece:
-    """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
+def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
+    """Return the product of ``operands``, two at a time; the next operand is the one that leaves the fewest axes."""
     left, *rest = operands
     if not rest:
-        return relabelled(left[0], left[1], output)
+        return relabelled_piece(left[0], left[1], output)
     while rest:
         kept = [
             _remaining_letters(left[1] + other[1], rest[:place] + rest[place + 1 :], output)
@@ -227,20 +225,20 @@ def contracted(operands: Sequence[Factor], output: str) -> Piece:
         place = min(range(len(rest)), key=lambda place: len(kept[place]))
         right = rest.pop(place)
         letters = kept[place] if rest else output
-        left = _product(left, right, letters), letters, None
+        left = _binary_product(left, right, letters), letters, None
     return left[0]
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """The letters that are needed after a product."""
+    """Return those of ``letters`` that another factor or the output needs."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
 
-def _product(left: Factor, right: Factor, output: str) -> Piece:
-    """The product of two operands.
+def _binary_product(left: Factor, right: Factor, output: str) -> Piece:
+    """Return the product of two factors.
 
-    A repeated scalar is not repeated in the text where the other operand has none of its letters.
+    A repeated scalar is written without repetition if the other factor has none of its letters.
     """
     shown = [left[0], right[0]]
     for position, (_, own, value), (_, others, _) in ((1, right, left), (0, left, right)):
@@ -248,15 +246,15 @@ def _product(left: Factor, right: Factor, output: str) -> Piece:
             shown[position] = value
             break
     letters = f" *({left[1]},{right[1]}->{output}) "
-    parts = at_least(shown[0], Level.CHAIN), letters, at_least(shown[1], Level.POWER)
-    return piece(parts, Level.TERM, len(output))
+    parts = parenthesized(shown[0], Level.CHAIN), letters, parenthesized(shown[1], Level.POWER)
+    return make_piece(parts, Level.TERM, len(output))
 
 
 NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items()})
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})
 HALF = Rational(1, 2)
-WRITTEN_OUT = 12
-"""Differences of more levels get no simpler by SymPy's rules for signs, which would take seconds."""
+MAX_SIMPLIFIED_DEPTH = 12
+"""Signs of deeper differences are not evaluated: SymPy's rules would take seconds."""
 
 COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
     {
@@ -274,16 +272,18 @@ COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
         sympy.cot: lambda x: 1 / sympy.tan(x),
     }
 )
-"""Functions that the language does not have, each as an expression of its argument."""
+"""Functions that the language lacks, as expressions of their argument."""
 
 
-def refused(node: Any, reason: str, way_out: str) -> UnsupportedError:
-    """The error about a node that the language cannot say."""
-    return UnsupportedError(f"to_text: {shown(node)} has no text in the text language of td.parse: {reason}; {way_out}")
+def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
+    """Return the error about a ``node`` that the language cannot express."""
+    return UnsupportedError(
+        f"to_text: {node_text(node)} has no text in the text language of td.parse: {reason}; {way_out}"
+    )
 
 
-def split(term: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A number and the other factors of a product, entry by entry or not, or of anything else."""
+def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the numeric coefficient of ``term`` (1 if it has none) and its other factors."""
     if term.is_Number:
         return term, ()
     if isinstance(term, (Mul, TensorMul)):
@@ -292,27 +292,27 @@ def split(term: Any) -> tuple[Any, tuple[Any, ...]]:
     return S.One, (term,)
 
 
-def fraction(number: Any) -> tuple[Any, Any]:
-    """What to multiply by and what to divide by: ``x / 4``, but ``0.75`` as a decimal number."""
+def split_fraction(number: Any) -> tuple[Any, Any]:
+    """Return ``number`` as numerator and denominator; a short decimal number has the denominator 1."""
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One
     return S(number.p), S(number.q)
 
 
 def is_subtracted(term: Any) -> bool:
-    """Whether a term of a sum is read back as it is, where its opposite is subtracted."""
-    coefficient, factors = split(term)
+    """Return whether ``term`` of a sum is written as a subtraction and parsed back unchanged."""
+    coefficient, factors = split_coefficient(term)
     return bool(coefficient < 0) and (not isinstance(term, TensorMul) or len(factors) == 1)
 
 
 def scalar_of(node: Any) -> Any:
-    """The scalar that an entry or a comprehension without axes is; None for all others."""
+    """Return the scalar of an entry or comprehension of rank 0, or None for any other node."""
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 
 
-def in_lower_case(product: EinsumProduct) -> Subscripts:
-    """The subscripts of a product in the letters of the language, with others in place of A-Z."""
+def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
+    """Return the subscripts of ``product`` with letters a-z only."""
     found = parse_subscripts(product.subscripts)
     used = dict.fromkeys(found.output + "".join(found.inputs))
     others = [letter for letter in used if letter not in LETTERS]
@@ -321,16 +321,16 @@ def in_lower_case(product: EinsumProduct) -> Subscripts:
     return parse_subscripts(product.subscripts.translate(letters))
 
 
-def shown(node: Any) -> str:
-    """A node in a message."""
+def node_text(node: Any) -> str:
+    """Return ``node`` for a message; only the type of one that is too long."""
     return f"a {type(node).__name__}" if measures(node).is_unprintable else str(node)
 
 
 # -------------------------------------------------------------- functions
 
 
-def by_relu(expr: Any) -> Any:
-    """The larger or smaller one of a number and something else in terms of ``Max(x, 0)``; None for all else."""
+def rewrite_with_relu(expr: Any) -> Any:
+    """Return ``Max`` or ``Min`` of a number and another argument in terms of ``Max(x, 0)``, or None in other cases."""
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]
     if len(numbers) != 1 or len(others) != 1:
@@ -339,8 +339,8 @@ def by_relu(expr: Any) -> Any:
     return bound + Max(other - bound, 0) if isinstance(expr, Max) else bound - Max(bound - other, 0)
 
 
-def by_sign(expr: Piecewise) -> Any:
-    """One of two values by a comparison, in terms of ``Max`` and ``sign``; None for all other cases."""
+def rewrite_with_sign(expr: Piecewise) -> Any:
+    """Return a choice between two values by one inequality in terms of ``Max`` and ``sign``, or None in other cases."""
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
@@ -356,10 +356,10 @@ def by_sign(expr: Piecewise) -> Any:
     return None
 
 
-def by_base(expr: Piecewise) -> Any:
-    """What is chosen where a base ``s`` of powers is not 0, as the derivative of a root, and 0 elsewhere: with 1 for 0.
+def rewrite_root_quotient(expr: Piecewise) -> Any:
+    """Rewrite a `Piecewise` that is 0 where the base ``s`` of its powers is 0, as for the derivative of a root.
 
-    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. None for all other cases.
+    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """
     (first, condition), (second, _) = expr.args[0], expr.args[-1]
     if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:
@@ -373,9 +373,9 @@ def by_base(expr: Piecewise) -> Any:
 
 
 def _is_larger(first: Any, second: Any) -> Any:
-    """1 where the one is larger than the other, 0 elsewhere."""
+    """Return an expression that is 1 where ``first`` is larger than ``second``, and 0 elsewhere."""
     difference = applied(sympy.Add, (first, -second))
-    is_deep = measures(difference).depth > WRITTEN_OUT
+    is_deep = measures(difference).depth > MAX_SIMPLIFIED_DEPTH
     return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
 
 
@@ -386,9 +386,9 @@ TOTAL = (
 
 
 def is_total(exprs: Iterable[Any]) -> bool:
-    """Whether all of the expressions have a value wherever their tensors have one.
+    """Return whether all ``exprs`` are defined wherever their tensors are.
 
-    A value that is not chosen is multiplied by 0 in the text, and what has no value has no such product either.
+    A value that is not chosen is multiplied by 0 in the text, which requires that it is defined.
     """
     for node in nodes_in(exprs):
         if isinstance(node, (Pow, TensorPow)):

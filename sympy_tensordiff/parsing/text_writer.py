@@ -1,6 +1,6 @@
-"""The walk over an expression that makes its text: every node once for each function whose argument it is in.
+"""Writer of expressions in the language of the thesis; each node is written once per function that contains it.
 
-What the language has no word for is composed of what it has, or refused. Nothing recurses.
+Functions that the language lacks are composed of others, or refused. Nothing recurses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, N
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing import text_terms as text
-from sympy_tensordiff.parsing.axes import OF_MATRICES, RESERVED
+from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.text_terms import Level, Piece
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -39,15 +39,15 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
-    """What stands in place of the variables of a function, and its operands; told apart by identity."""
+class FunctionScope:
+    """Scope inside an element-wise function: the written operands, and the operands themselves, by variable."""
 
     variables: Mapping[Any, Piece]
     operands: Mapping[Any, Any]
 
 
-class Writer(Rewriting):
-    """One walk over one expression."""
+class ThesisWriter(Rewriting):
+    """Writer of one expression; ``declared`` are tensors whose sizes are integers of the text."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -57,53 +57,53 @@ class Writer(Rewriting):
         nodes = nodes_in([expr])
         for node in nodes:
             if isinstance(node, TensorSymbol) and node.dtype is int:
-                raise UnsupportedError(f"to_text: {node} is a tensor of integers, which the text language has not")
+                raise UnsupportedError(f"to_text: {node} is a tensor of integers, which the text language lacks")
         self.integers = integers_by_use([expr, *declared])
         self.names: dict[str, Any] = {}
         self.extents: dict[Any, None] = {}  # of repeated numbers and deltas
 
-    def text(self) -> Piece:
-        """The text of the whole."""
-        return self.run(self.expr, Scope({}, {}))  # type: ignore[no-any-return]
+    def write(self) -> Piece:
+        """Return the piece of the whole expression."""
+        return self.run(self.expr, FunctionScope({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
-    def rebuilt(self, expr: Any, scope: Scope) -> Piece:
-        """What no rule is for."""
-        raise text.refused(
+    def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
+        """Raise `UnsupportedError` for a node without a rule."""
+        raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )
 
-    def number_rule(self, expr: Any, scope: Scope) -> Piece:
-        """A number."""
+    def visit_number(self, expr: Any, scope: FunctionScope) -> Piece:
+        """Write a real number."""
         if not (expr.is_Rational or expr.is_Float):
-            raise text.refused(expr, "it is no finite real number", "tensors are real")
-        return text.number(expr)
+            raise text.unsupported(expr, "it is not a finite real number", "tensors are real")
+        return text.number_piece(expr)
 
-    def constant(self, expr: Any, scope: Scope) -> Piece:
-        """A number with a name."""
+    def visit_constant(self, expr: Any, scope: FunctionScope) -> Piece:
+        """Write a named constant such as pi."""
         if expr not in text.CONSTANTS:
-            raise text.refused(
+            raise text.unsupported(
                 expr, "the language has rational numbers, and what functions make of them", "write a number"
             )
-        return text.piece((text.CONSTANTS[expr],), Level.ATOM)
+        return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
-    def symbol(self, expr: Any, scope: Scope) -> Piece:
-        """A variable of a function, or a scalar by its name."""
-        return scope.variables.get(expr) or self.name(expr, scope)
+    def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
+        """Write a variable of the enclosing function, or a scalar by its name."""
+        return scope.variables.get(expr) or self.visit_name(expr, scope)
 
-    def name(self, expr: Any, scope: Scope) -> Piece:
-        """A tensor or a scalar by its name."""
+    def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
+        """Write a tensor or scalar by its name; raise if the language does not allow the name."""
         if expr.is_integer or expr in self.integers:
-            raise text.refused(
+            raise text.unsupported(
                 expr,
                 "it is an integer, a size or an index, and these are no numbers of the language",
                 "multiply by it later",
             )
         if not NAME.fullmatch(expr.name) or expr.name in RESERVED or keyword.iskeyword(expr.name):
             raise ArgumentError(
-                f"to_text: {expr.name!r} is no name of the text language: names are letters and digits, beginning with "
-                "a letter, and no words of the language or of Python; rename the tensor"
+                f"to_text: {expr.name!r} is not a name of the text language: names are letters and digits, beginning "
+                "with a letter, and no words of the language or of Python; rename the tensor"
             )
         other = self.names.setdefault(expr.name, expr)
         if other != expr:
@@ -113,23 +113,23 @@ class Writer(Rewriting):
             )
         rank = len(getattr(expr, "shape", ()))
         text.axis_letters(rank)
-        return text.piece((expr.name,), Level.ATOM, rank)
+        return text.make_piece((expr.name,), Level.ATOM, rank)
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Piece:
-        """The unit tensor."""
+    def visit_delta(self, expr: DeltaTensor, scope: FunctionScope) -> Piece:
+        """Write the unit tensor."""
         text.axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
-        return text.piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
+        return text.make_piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
-    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
-        """A number that is repeated along axes."""
+    def visit_filled(self, expr: FilledTensor, scope: FunctionScope) -> Recursion[Any]:
+        """Write a number repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
-        return text.repeated((yield self.visit(expr.value, scope)), expr.rank)
+        return text.repeated_piece((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
-    def sum(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A sum: what is added first, then what is subtracted; numbers last."""
+    def visit_sum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write a sum: added terms before subtracted ones, numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
         numbers = sum(bool(term.is_Number) for term in expr.args) > 1
@@ -137,119 +137,124 @@ class Writer(Rewriting):
             expr.args, key=lambda term: (numbers and term.is_Number, text.is_subtracted(term), term.is_Number)
         ):
             if text.is_subtracted(term) and terms:
-                coefficient, factors = text.split(term)
-                terms.append((True, (yield from self.product_of(-coefficient, factors, scope))))
+                coefficient, factors = text.split_coefficient(term)
+                terms.append((True, (yield from self._write_product(-coefficient, factors, scope))))
             else:
                 terms.append((False, (yield self.visit(term, scope))))
-        return text.total(terms)
+        return text.sum_piece(terms)
 
-    def product(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A product entry by entry."""
-        return (yield from self.product_of(*text.split(expr), scope))
+    def visit_product(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write an element-wise product."""
+        return (yield from self._write_product(*text.split_coefficient(expr), scope))
 
-    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Any]:
-        """A number times what stands above and below a fraction line."""
+    def _write_product(self, coefficient: Any, factors: Sequence[Any], scope: FunctionScope) -> Recursion[Any]:
+        """Write ``coefficient`` times ``factors`` as a quotient; negative powers go to the denominator."""
         above: list[Piece] = []
         below: list[Piece] = []
         for factor in factors:
-            divisor = yield from self.divisor(factor, scope)
+            divisor = yield from self._write_divisor(factor, scope)
             if divisor is None:
                 above.append((yield self.visit(factor, scope)))
             else:
                 below.append(divisor)
-        numerator, denominator = text.fraction(coefficient) if factors else (coefficient, S.One)
+        numerator, denominator = text.split_fraction(coefficient) if factors else (coefficient, S.One)
         if numerator == -1:  # a tensor takes the sign, as the sign of a scalar becomes a part of it
             above.sort(key=lambda part: not part.rank)
         is_scalar = not any(part.rank for part in (*above, *below))
         if numerator == -1 and above and (above[0].rank or (is_scalar and above[0].level > Level.SUM)):
             # The signs of functions that the language does not have are not those of an input that is read back.
-            above[0] = text.flipped(above[0]) if scope.variables else text.negated(above[0])
+            above[0] = text.opposite_piece(above[0]) if scope.variables else text.negated_piece(above[0])
         elif numerator != 1 or not above:
-            above.insert(0, text.number(numerator))
+            above.insert(0, text.number_piece(numerator))
         if denominator != 1:
-            below.append(text.number(denominator))
-        return text.quotient(above, below)
+            below.append(text.number_piece(denominator))
+        return text.quotient_piece(above, below)
 
-    def divisor(self, factor: Any, scope: Scope) -> Recursion[Piece | None]:
-        """What a factor divides by; None where it does not divide."""
+    def _write_divisor(self, factor: Any, scope: FunctionScope) -> Recursion[Piece | None]:
+        """Return the denominator of ``factor`` if it is a negative power, or None."""
         if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
             return None
-        coefficient, factors = text.split(factor.args[1])
+        coefficient, factors = text.split_coefficient(factor.args[1])
         if coefficient >= 0 or (isinstance(factor, TensorPow) and factor.args[1] != -1):
             return None
         base: Piece = yield self.visit(factor.args[0], scope)
         if coefficient == -1 and not factors:
             return base
-        exponent = yield from self.product_of(-coefficient, factors, scope)
-        return self.powered(factor, base, exponent)
+        exponent = yield from self._write_product(-coefficient, factors, scope)
+        return self._write_power(factor, base, exponent)
 
-    def power(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A power, or a quotient."""
-        divisor = yield from self.divisor(expr, scope)
+    def visit_power(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write a power, or a quotient for a negative exponent."""
+        divisor = yield from self._write_divisor(expr, scope)
         if divisor is not None:
-            return text.quotient([text.number(S.One)], [divisor])
+            return text.quotient_piece([text.number_piece(S.One)], [divisor])
         base, exponent = yield from self.all(expr.args, scope)
-        return self.powered(expr, base, exponent)
+        return self._write_power(expr, base, exponent)
 
-    def powered(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
+    def _write_power(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
+        """Write ``base ^ exponent``; raise `UnsupportedError` if the exponent has axes."""
         if exponent.rank:
-            raise text.refused(
+            raise text.unsupported(
                 expr, "an exponent of the language has order 0", "write td.exp(B*td.log(A)) where A is positive"
             )
-        return text.raised(base, exponent)
+        return text.power_piece(base, exponent)
 
-    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
-        """A function of real numbers, of tensors entry by entry."""
+    def visit_entrywise(self, expr: TensorFunction, scope: FunctionScope) -> Recursion[Any]:
+        """Write an element-wise function of tensors."""
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
-        inside = Scope(dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True)))
+        inside = FunctionScope(
+            dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True))
+        )
         result: Piece = yield self.visit(expr.template.expr.xreplace(numbers), inside)
         if result.rank:
             return result
         self.extents.update(dict.fromkeys(expr.shape))
-        return text.repeated(result, expr.rank)
+        return text.repeated_piece(result, expr.rank)
 
-    def function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A function that the language has, or that it can compose."""
+    def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write a function of the language, or one composed of them."""
         if expr.func in text.NAMES:
-            return text.called(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
+            return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
         if expr.func not in text.COMPOSED:
-            raise text.refused(
+            raise text.unsupported(
                 expr,
                 f"it has no function {expr.func}",
-                f"its functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}, and what they compose",
+                f"its functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}, and what they compose",
             )
         argument = Dummy(real=True)
-        inside = Scope({argument: (yield self.visit(expr.args[0], scope))}, {})
+        inside = FunctionScope({argument: (yield self.visit(expr.args[0], scope))}, {})
         return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
-    def extremum(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """The larger or the smaller one of a number and something else."""
+    def visit_extremum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write the maximum or minimum of a number and another argument by ``relu``."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
-            return text.called("relu", (yield self.visit(argument, scope)))
-        found = text.by_relu(expr)
+            return text.call_piece("relu", (yield self.visit(argument, scope)))
+        found = text.rewrite_with_relu(expr)
         if found is None:
-            raise text.refused(
+            raise text.unsupported(
                 expr,
                 "it compares with one number only, by relu",
                 "write b + td.relu(a - b) for the larger one of a and b",
             )
         return (yield self.visit(found, scope))
 
-    def steps(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """One of two values by a comparison."""
+    def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write a choice between two values by ``sign`` and ``relu``."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
-        found = text.by_base(expr)
+        found = text.rewrite_root_quotient(expr)
         if found is None:
-            found = text.by_sign(expr)
+            found = text.rewrite_with_sign(expr)
             needed += [value for value in values if not value.is_number]
         if found is None:
-            raise text.refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
+            raise text.unsupported(
+                expr, "it has no cases but the sign of something", "write it with td.sign and td.relu"
+            )
         if not text.is_total(needed):
-            raise text.refused(
+            raise text.unsupported(
                 expr,
                 "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
                 "choose the argument of the function in place of its value",
@@ -258,59 +263,79 @@ class Writer(Rewriting):
 
     # -------------------------------------------------------------- operations on whole tensors
 
-    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
-        """An einsum product."""
-        inputs, output = text.in_lower_case(expr)
+    def visit_contraction(self, expr: EinsumProduct, scope: FunctionScope) -> Recursion[Any]:
+        """Write an einsum product."""
+        inputs, output = text.lower_case_subscripts(expr)
         factors = []
         for operand, letters in zip(expr.operands, inputs, strict=True):
             is_repeated = isinstance(operand, FilledTensor) and operand.rank
             value = (yield self.visit(operand.value, scope)) if is_repeated else None
             factors.append(((yield self.visit(operand, scope)), letters, value))
-        return text.contracted(factors, output)
+        return text.contraction_piece(factors, output)
 
-    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """The inverse, the determinant or the adjugate."""
+    def visit_matrix(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write an inverse, determinant or adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
-        return text.called({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank)
+        return text.call_piece(
+            {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank
+        )
 
-    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
-        """The determinant, or its derivative."""
+    def visit_cofactor(self, expr: TensorCofactor, scope: FunctionScope) -> Recursion[Any]:
+        """Write a cofactor tensor of order 0 (``det``) or 1 (transposed ``adj``); higher orders raise."""
         if expr.order > 1:
-            raise text.refused(
+            raise text.unsupported(
                 expr,
                 "it has no derivatives of adj",
                 "write the adjugate of an invertible matrix as det(X) *(,ij->ij) inv(X) before the derivative",
             )
         matrix = yield self.visit(expr.matrix, scope)
         if expr.order == 0:
-            return text.called("det", matrix, 0)
-        return text.relabelled(text.called("adj", matrix), "ij", "ji")
+            return text.call_piece("det", matrix, 0)
+        return text.relabelled_piece(text.call_piece("adj", matrix), "ij", "ji")
 
-    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
-        """The logarithm of a sum of exponentials."""
+    def visit_log_sum_exp(self, expr: TensorLogSumExp, scope: FunctionScope) -> Recursion[Any]:
+        """Write the logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
-        return text.called("log", text.relabelled(text.called("exp", tensor), letters, kept))
+        return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
-    def indexed(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A scalar that an entry holds; all else is no operation on whole tensors."""
+    def visit_indexed(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+        """Write an indexed expression that is a scalar; raise `UnsupportedError` for any other."""
         scalar = text.scalar_of(expr)
         if scalar is not None:
             return (yield self.visit(scalar, scope))
-        raise text.refused(
+        raise text.unsupported(
             expr,
             "it reads single entries or a part of an axis, and the language has whole tensors only",
             "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",
         )
 
     rules: ClassVar[Rules] = {
-        **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), number_rule),
-        **{NumberSymbol: constant, TensorSymbol: name},
-        **{DeltaTensor: delta, FilledTensor: filled},
-        **{Add: sum, TensorAdd: sum, Mul: product, TensorMul: product, Pow: power, TensorPow: power},
-        **{TensorFunction: entrywise, Function: function, Max: extremum, Min: extremum, Piecewise: steps},
-        **{EinsumProduct: contraction, TensorInverse: matrix, TensorDeterminant: matrix, TensorAdjugate: matrix},
-        **{TensorCofactor: cofactor, TensorLogSumExp: log_sum_exp},
-        **dict.fromkeys(INDEXED, indexed),
+        **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), visit_number),
+        **{NumberSymbol: visit_constant, TensorSymbol: visit_name},
+        **{DeltaTensor: visit_delta, FilledTensor: visit_filled},
+        **{
+            Add: visit_sum,
+            TensorAdd: visit_sum,
+            Mul: visit_product,
+            TensorMul: visit_product,
+            Pow: visit_power,
+            TensorPow: visit_power,
+        },
+        **{
+            TensorFunction: visit_entrywise,
+            Function: visit_function,
+            Max: visit_extremum,
+            Min: visit_extremum,
+            Piecewise: visit_steps,
+        },
+        **{
+            EinsumProduct: visit_contraction,
+            TensorInverse: visit_matrix,
+            TensorDeterminant: visit_matrix,
+            TensorAdjugate: visit_matrix,
+        },
+        **{TensorCofactor: visit_cofactor, TensorLogSumExp: visit_log_sum_exp},
+        **dict.fromkeys(INDEXED, visit_indexed),
     }

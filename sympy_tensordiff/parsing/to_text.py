@@ -1,4 +1,4 @@
-"""Expressions as text: in the text language, in index notation, as matrix formulas (``td.to_text``)."""
+"""The function `to_text`: expressions as text in the language of the thesis, in index notation, as matrix formulas."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sympy_tensordiff.parsing.api import parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.text_terms import piece_text
-from sympy_tensordiff.parsing.text_writer import Writer
+from sympy_tensordiff.parsing.text_terms import joined_text
+from sympy_tensordiff.parsing.text_writer import ThesisWriter
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -25,40 +25,39 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
 
 @explained
 def to_text(expr: Any, language: str = "thesis") -> str:
-    """An expression as a text that `parse` reads.
+    """Write an expression as a text that `parse` reads.
 
     Parameters
     ----------
     expr : Expr or ParsedExpression
-        A tensor expression, a scalar, or what `parse` has returned.
+        A tensor expression, a scalar, or a result of `parse`.
     language : {"thesis", "index", "matrix"}
-        The text language of the thesis, index notation, or that of matrix formulas.
+        The language of the thesis, index notation, or matrix formulas.
 
     Returns
     -------
     str
-        Of an expression what stands between ``expression`` and ``derivative wrt``; of a parsed input the
-        whole input. What `parse` makes is read back as the same expression; other expressions, such as
-        derivatives, as one of the same value. Sizes are no part of the language: numbers that are
-        repeated along axes which nothing else in the expression fixes are read back with sizes of their own.
+        For an expression the text between ``expression`` and ``derivative wrt``; for a parsed input the whole input.
+        A result of `parse` is read back as the same expression, other expressions, such as derivatives, as one with
+        the same value. The language has no sizes: a repeated number whose axes no tensor determines is read back
+        with new sizes.
 
     Raises
     ------
     UnsupportedError
-        If the language cannot say something: functions that it does not have nor can compose, the maximum
-        of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries
-        and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters, sizes
-        that a term gave which SymPy has evaluated to 0. The message names it.
-        Matrix formulas have no tensors of more than two axes.
+        If the language cannot express a part, which the message names: functions that it neither has nor can compose,
+        the maximum of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries,
+        ranges over a part of an axis, more than 26 axes in a product, more than 200,000 characters, sizes that follow
+        only from a term that SymPy has evaluated to 0. Matrix formulas have no tensors with more than two axes.
     ArgumentError
-        If there is no such language, or a tensor has a name that the language does not have, or shares it with another.
+        If the language is unknown, or the name of a tensor is invalid or ambiguous.
     ArgumentTypeError
-        If ``expr`` is no expression.
+        If ``expr`` is not an expression.
 
     Notes
     -----
-    Parentheses stand where the grammar needs them (Lippmann, thesis, section 2.3). Products of more
-    than two operands become products of two.
+    Parentheses are written only where the grammar needs them (Lippmann's thesis, section 2.3). Products of more than
+    two operands become products of two.
 
     Examples
     --------
@@ -82,38 +81,42 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     if language != "thesis":
         raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
-        writer = Writer(expr)
-        text = piece_text(writer.text())
+        writer = ThesisWriter(expr)
+        text = joined_text(writer.write())
         if writer.extents:
             tensors = writer.names or {"x": S.One}
-            _refuse_summed(writer, tensors, _read_back(_whole(text, tensors, [*tensors][:1])))
+            _check_summed_extents(writer, tensors, _read_back(_input_text(text, tensors, [*tensors][:1])))
         return text
-    writer = Writer(expr.expression, expr.tensors.values())
-    text = _whole(piece_text(writer.text()), expr.tensors, [argument.name for argument in expr.arguments])
+    writer = ThesisWriter(expr.expression, expr.tensors.values())
+    text = _input_text(joined_text(writer.write()), expr.tensors, [argument.name for argument in expr.arguments])
     again = _read_back(text)
-    _refuse_summed(writer, expr.tensors, again)
-    _refuse_other_sizes(expr, again)
+    _check_summed_extents(writer, expr.tensors, again)
+    _check_equal_sizes(expr, again)
     return text
 
 
-def _whole(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
-    """A whole input."""
+def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
+    """Return a whole input: declarations, expression ``text`` and derivative clauses."""
     declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
     return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
 
 
 def _read_back(whole: str) -> ParsedExpression:
+    """Parse the written input; raise `UnsupportedError` if it is invalid."""
     try:
         return parse(whole)
     except ParseError as error:
         raise UnsupportedError(f"to_text: td.parse would not read the text: {error.message}") from None
 
 
-def _refuse_summed(writer: Writer, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise where a text reads back a sum over an axis of any extent that was over one of a given extent."""
-    own = _hidden(writer.expr, tensors)
+def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
+    """Raise `UnsupportedError` if the text loses the extent of a summed axis.
+
+    An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
+    """
+    own = _sizes_without_axis(writer.expr, tensors)
     is_given = any(not extent.is_Symbol and extent.free_symbols & own for extent in writer.extents)
-    if is_given or len(_hidden(again.expression, again.tensors)) > len(own):
+    if is_given or len(_sizes_without_axis(again.expression, again.tensors)) > len(own):
         raise UnsupportedError(
             f"to_text: the extent {' or '.join(map(str, writer.extents))} of a repeated number or delta is summed "
             "over, and no tensor has an axis there, so that the text cannot say it; write the sum as a number, or as a "
@@ -121,17 +124,17 @@ def _refuse_summed(writer: Writer, tensors: Mapping[str, Any], again: ParsedExpr
         )
 
 
-def _hidden(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
-    """The sizes in an expression that neither a tensor nor the expression has an axis of."""
+def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
+    """Return the sizes in ``expr`` that are not an axis of a tensor or of ``expr`` itself."""
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
-def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise where a text reads back axes as equally long that were not, or the other way round.
+def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
+    """Raise `UnsupportedError` if axes are equally long in only one of the input and its parsed text.
 
-    SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, and with the term goes what it says of the sizes.
+    SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """
     first, second = ((*p.tensors.items(), ("the expression", p.expression)) for p in (parsed, again))
     known: dict[Any, tuple[str, Any]] = {}
@@ -149,8 +152,8 @@ def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> No
 
 
 def to_index_text(expr: Any) -> str:
-    """An expression in index notation, a parsed one as a definition with its declarations and arguments."""
-    expression, declared, arguments = parts_of(expr)
+    """Write an expression in index notation; a parsed one as a definition with declarations and derivative clauses."""
+    expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
     refuse_unprintable(expression, "index notation")
     text = str(expression)
@@ -165,8 +168,8 @@ def to_index_text(expr: Any) -> str:
     return whole
 
 
-def parts_of(expr: Any) -> tuple[Any, str, str]:
-    """The expression, the declarations of its tensors, and its arguments as they end a text.
+def text_parts(expr: Any) -> tuple[Any, str, str]:
+    """Return the expression, the declarations of its tensors, and its derivative clauses as text ("" if it has none).
 
     Without arguments it is an expression alone, of which no declarations are written.
     """
@@ -174,13 +177,13 @@ def parts_of(expr: Any) -> tuple[Any, str, str]:
         arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
         return expr.expression, ", ".join(map(_declaration, expr.tensors.values())), arguments
     expression = as_expr(expr, "the argument of to_text")
-    return expression, ", ".join(map(_declaration, _tensors(expression).values())), ""
+    return expression, ", ".join(map(_declaration, _named_symbols(expression).values())), ""
 
 
 def to_matrix_text(expr: Any) -> str:
-    """An expression as a formula, a parsed one with its declarations and arguments."""
+    """Write an expression as a matrix formula; a parsed one with declarations and derivative clauses."""
     is_parsed = isinstance(expr, ParsedExpression)
-    expression, declared, arguments = parts_of(expr)
+    expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)
     refuse_unprintable(expression, "a matrix formula")
     text = str(expression)
@@ -193,7 +196,7 @@ def to_matrix_text(expr: Any) -> str:
         except ParseError as error:
             reason = error.message
             continue
-        # Where * is the product of matrices, what is read tells whether it was that of the entries.
+        # If * is the matrix product, only the parsed expression shows whether the text means the same.
         is_same = again.expression == expression if candidate is not dotted and not is_numpy else True
         if is_same and shape_of(again.expression) == shape_of(expression):
             return f"{declared}{candidate}{arguments}" if is_parsed else candidate
@@ -202,8 +205,8 @@ def to_matrix_text(expr: Any) -> str:
     )
 
 
-def _tensors(expression: Any) -> dict[str, Any]:
-    """The tensors and the real symbols of an expression, by their names."""
+def _named_symbols(expression: Any) -> dict[str, Any]:
+    """Return the tensors and real symbols of ``expression`` by name, without its sizes."""
     symbols = sorted(expression.free_symbols, key=str)
     sizes = {s for t in symbols if isinstance(t, TensorSymbol) for extent in t.shape for s in extent.free_symbols}
     sizes |= {s for extent in getattr(expression, "shape", ()) for s in extent.free_symbols}
@@ -211,6 +214,7 @@ def _tensors(expression: Any) -> dict[str, Any]:
 
 
 def _declaration(tensor: Any) -> str:
+    """Return the declaration of ``tensor`` in index notation, such as ``int idx[k]``."""
     shape = getattr(tensor, "shape", ())
     name = f"{'int ' * (getattr(tensor, 'dtype', float) is int)}{tensor.name}"
     return f"{name}[{', '.join(map(str, shape))}]" if shape else name

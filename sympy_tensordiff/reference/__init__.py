@@ -1,8 +1,8 @@
-"""The slow exact interpreter: the oracle that everything else is tested against.
+"""The slow exact interpreter: the oracle for all tests.
 
 Plain loops over the SymPy tree, rationals where the functions allow and 30-digit floats
 elsewhere, derivatives by dual numbers. It shares no code with the graph, the sweep, the
-simplifier or the kernels, so that an error of theirs is not repeated here.
+simplifier or the kernels, so that it does not repeat their errors.
 """
 
 from sympy_tensordiff.reference.derivatives import derivative, differentiate, hessian, hvp

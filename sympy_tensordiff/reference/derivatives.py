@@ -13,14 +13,14 @@ from sympy import Expr
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference.duals import Dual, Key, Number, primal
-from sympy_tensordiff.reference.interpreter import Interpreter, exact
+from sympy_tensordiff.reference.interpreter import Interpreter, to_exact
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def differentiate(
     expression: Expr, wrt: Expr, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
 ) -> NDArray[np.object_]:
-    """The Jacobian at ``values``: an object array, axes of the value first, of ``wrt`` last.
+    """Return the Jacobian at ``values`` as an object array: axes of the value first, of ``wrt`` last.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def differentiate(
 
     Notes
     -----
-    At kinks: ``abs'(0) = 0``; in ``Max`` and ``Min`` a number wins the tie, otherwise tied
+    At kinks: ``abs'(0) = 0``; in ``Max`` and ``Min`` a number wins a tie, otherwise tied
     arguments share the derivative equally; ``sign``, ``floor``, ``Heaviside`` and comparisons
     have derivative 0.
     """
@@ -46,10 +46,14 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """The derivative by several variables, one after the other; their axes follow in that order."""
+    """Return the derivative with respect to several ``variables``, one after the other; their axes follow in that
+    order.
+    """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
-        shapes = [_seed(interpreter, wrt, level, _own(())) for level, wrt in enumerate(variables, start=1)]
-        return _unpack(interpreter.run(expression), tuple(reversed(shapes)))
+        shapes = [
+            _make_dual(interpreter, wrt, level, _one_key_per_entry(())) for level, wrt in enumerate(variables, start=1)
+        ]
+        return _to_dense(interpreter.run(expression), tuple(reversed(shapes)))
 
 
 def hessian(
@@ -59,7 +63,7 @@ def hessian(
     sizes: Mapping[Any, Any] | None = None,
     second: Expr | None = None,
 ) -> NDArray[np.object_]:
-    """The second derivative at ``values``, by ``wrt`` and then by ``second`` (default: ``wrt``)."""
+    """Return the second derivative at ``values``, with respect to ``wrt`` and then ``second`` (default: ``wrt``)."""
     return derivative(expression, (wrt, wrt if second is None else second), values, sizes)
 
 
@@ -71,7 +75,7 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """The gradient of a scalar by each variable, and the derivative of that along all directions at once.
+    """Return, for each variable, the gradient of a scalar and its derivative along all ``directions`` jointly.
 
     Parameters
     ----------
@@ -84,8 +88,8 @@ def hvp(
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []
         for n, (wrt, direction) in enumerate(directions.items()):
-            _seed(interpreter, wrt, 1, _along(np.asarray(direction, dtype=object)))
-            shapes.append(_seed(interpreter, wrt, 2, _own((n,))))
+            _make_dual(interpreter, wrt, 1, _one_key_along(np.asarray(direction, dtype=object)))
+            shapes.append(_make_dual(interpreter, wrt, 2, _one_key_per_entry((n,))))
         number = interpreter.run(expression)
     result = [(np.full(shape, 0, dtype=object), np.full(shape, 0, dtype=object)) for shape in shapes]
     if isinstance(number, Dual) and number.level == 2:
@@ -93,60 +97,64 @@ def hvp(
             first, second = result[n]
             first[tuple(position)] = primal(slope)
             second[tuple(position)] = slope.parts.get((), 0) if isinstance(slope, Dual) else 0
-    return [(exact(first), exact(second)) for first, second in result]
+    return [(to_exact(first), to_exact(second)) for first, second in result]
 
 
-Part: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
-"""The key and the coefficient of the derivative of the entry at a position."""
+SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
+"""Returns the key and the coefficient of the derivative of the entry at a position."""
 
 
-def _own(prefix: Key) -> Part:
-    """A key for every entry."""
+def _one_key_per_entry(prefix: Key) -> SeedRule:
+    """Return the seed rule that gives each entry its own key: full derivatives."""
     return lambda position: (prefix + position, 1)
 
 
-def _along(direction: NDArray[np.object_]) -> Part:
-    """One key for all entries."""
+def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
+    """Return the seed rule that gives all entries the same key: a derivative along ``direction``."""
     return lambda position: ((), direction[position])
 
 
-def _seed(interpreter: Interpreter, wrt: Expr, level: int, part: Part) -> tuple[int, ...]:
-    """Make the variable's values dual numbers of ``level``; its shape."""
+def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
+    """Replace the values of the variable ``wrt`` by dual numbers of ``level``, and return its shape; raise
+    `ArgumentError` if it is not differentiable or has no value.
+    """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
-        raise ArgumentError(f"{wrt} is a tensor of integers, by which nothing has a derivative")
+        raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")
     if wrt in interpreter.arrays:
         array = interpreter.arrays[wrt]
-        # Both entries of a symmetric matrix that are equal move by half each.
-        halves = isinstance(wrt, TensorSymbol) and wrt.symmetric
+        # Equal entries of a symmetric matrix each get half of the derivative.
+        is_symmetric = isinstance(wrt, TensorSymbol) and wrt.symmetric
         for position in np.ndindex(array.shape):
-            parts = dict([part(position)])
-            if halves and position != position[::-1]:
+            parts = dict([seed(position)])
+            if is_symmetric and position != position[::-1]:
                 parts = {key: slope * Fraction(1, 2) for key, slope in parts.items()}
-                key, slope = part(position[::-1])
+                key, slope = seed(position[::-1])
                 parts[key] = parts.get(key, 0) + slope * Fraction(1, 2)
             array[position] = Dual(array[position], parts, level)
         return array.shape
     if isinstance(wrt, TensorSymbol):
         raise ArgumentError(f"no value given for the tensor {wrt}")
     if wrt not in interpreter.numbers or not isinstance(wrt, sympy.Symbol) or wrt.is_integer:
-        raise ArgumentError(f"{wrt} is no tensor symbol and no scalar symbol with a value")
-    interpreter.numbers[wrt] = Dual(interpreter.numbers[wrt], dict([part(())]), level)
+        raise ArgumentError(f"{wrt} is neither a tensor symbol nor a scalar symbol with a value")
+    interpreter.numbers[wrt] = Dual(interpreter.numbers[wrt], dict([seed(())]), level)
     return ()
 
 
-def _unpack(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """The coefficients as a dense array; ``shapes`` belong to the levels from the highest down."""
+def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
+    """Return the derivatives in ``result`` as a dense array; ``shapes`` belong to the levels from the highest down."""
     entries = np.asarray(result, dtype=object)
     outer = entries.shape
     jacobian = np.full(outer + tuple(n for shape in reversed(shapes) for n in shape), 0, dtype=object)
     for position in np.ndindex(outer):
         for index, coefficient in _coefficients(entries[position], len(shapes)):
             jacobian[position + index] = coefficient
-    return exact(jacobian)  # type: ignore[no-any-return]
+    return to_exact(jacobian)  # type: ignore[no-any-return]
 
 
 def _coefficients(number: Number, level: int) -> list[tuple[tuple[int, ...], Number]]:
-    """The mixed derivatives that hold one key of every level, the key of level 1 first."""
+    """Return ``(index, derivative)`` pairs of the mixed derivatives in a dual number of ``level``, the key of level 1
+    first; [] if there are none.
+    """
     if level == 0:
         return [((), number)]
     if not isinstance(number, Dual) or number.level != level:

@@ -1,9 +1,8 @@
 """Numbers of the oracle: exact rationals, 30-digit floats, and sparse dual numbers over either.
 
-A *plain* number is an ``int``, a ``Fraction`` or an ``mpf`` of `CONTEXT`; plain arithmetic stays
-exact as long as no float takes part. A `Dual` carries a number and its derivatives by the
-entries it depends on; its value and its derivatives may be `Dual` again, of a lower level, which
-is what second derivatives are.
+A *plain* number is an ``int``, a ``Fraction`` or an ``mpf`` of `CONTEXT`; plain arithmetic stays exact as long as no
+float takes part. A `Dual` is a number with its derivatives with respect to the entries it depends on; its value and its
+derivatives may be `Dual` again, of a lower level, which gives second derivatives.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ CONTEXT = mpmath.MPContext()
 CONTEXT.dps = 30
 
 Number: TypeAlias = Any
-# An entry differentiated by: its indices, () for a scalar.
+# The indices of an entry to differentiate with respect to, () for a scalar.
 Key: TypeAlias = tuple[int, ...]
 EXACT = (int, Fraction)
-# Asked for each addition: `isinstance` is slow for a class of `numbers`, which `Fraction` is.
+# Tested at each addition: `isinstance` is slow for `Fraction`, an abstract number class.
 _EXACT_TYPES = frozenset({int, bool, Fraction})
 
 
 class Dual:
-    """A number with its derivatives, ``value + sum(parts[key] * d(key))``.
+    """A dual number: a value with its derivatives, ``value + sum(parts[key] * d(key))``.
 
     Parameters
     ----------
     value : number
     parts : dict from key to number
-        The derivatives that are not zero by structure; a key is an entry differentiated by.
+        The derivatives that are not structurally zero; a key is the entry to differentiate with respect to.
     level : int
-        Duals of a lower level are constants to those of a higher one.
+        Duals of a lower level are constants for those of a higher one.
     """
 
     __slots__ = ("level", "parts", "value")
@@ -50,20 +49,20 @@ class Dual:
 
 
 def primal(number: Number) -> Number:
-    """The plain value of a number, all derivatives dropped."""
+    """Return the plain value of ``number``, without derivatives."""
     while isinstance(number, Dual):
         number = number.value
     return number
 
 
 def to_float(number: Number) -> Number:
-    """A plain number as a 30-digit float; a complex one is not a number (tensors are real)."""
-    kind = type(number)
-    if kind is CONTEXT.mpf:
+    """Return a plain number as a 30-digit float; NaN for a complex one, since tensors are real."""
+    type_ = type(number)
+    if type_ is CONTEXT.mpf:
         return number
-    if kind is Fraction:
+    if type_ is Fraction:
         return CONTEXT.make_mpf(from_rational(number.numerator, number.denominator, CONTEXT.prec, round_nearest))
-    if kind is int:
+    if type_ is int:
         return CONTEXT.make_mpf(from_int(number, CONTEXT.prec, round_nearest))
     if isinstance(number, CONTEXT.mpc):
         return number.real if number.imag == 0 else CONTEXT.nan
@@ -71,26 +70,26 @@ def to_float(number: Number) -> Number:
 
 
 def is_exact_zero(number: Number) -> bool:
-    """Whether a number is 0 without rounding and without derivatives."""
+    """Return whether ``number`` is an exact 0 without derivatives."""
     return type(number) in _EXACT_TYPES and not number
 
 
 def compare(left: Number, right: Number) -> int:
-    """-1, 0 or 1 as the value of ``left`` is less than, equal to or greater than ``right``'s."""
+    """Return -1, 0 or 1 if the value of ``left`` is less than, equal to or greater than that of ``right``."""
     left, right = primal(left), primal(right)
     if not (type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES):
         left, right = to_float(left), to_float(right)
     return int(left > right) - int(left < right)
 
 
-def chain(
+def apply_chain_rule(
     arguments: Sequence[Number],
     value: Callable[[Sequence[Number]], Number],
     slope: Callable[[int, Sequence[Number]], Number],
 ) -> Number:
-    """The chain rule: ``value`` of ``arguments``, and its derivatives if any of them is a `Dual`.
+    """Return ``value(arguments)`` with its derivatives by the chain rule, if any argument is a `Dual`.
 
-    ``value`` and ``slope(n, ...)``, the partial derivative by argument ``n``, are called with the
+    ``value`` and ``slope(n, ...)``, the partial derivative with respect to argument ``n``, are called with the
     arguments one level down.
     """
     level = 0
@@ -105,7 +104,7 @@ def chain(
     for n, argument in enumerate(arguments):
         if not isinstance(argument, Dual) or argument.level != level:
             continue
-        factor = _slope_at(slope, n, inner, argument, result)
+        factor = _finite_slope(slope, n, inner, argument, result)
         if is_exact_zero(factor):
             continue
         is_one = type(factor) is int and factor == 1
@@ -115,10 +114,12 @@ def chain(
     return Dual(result, parts, level) if parts else result
 
 
-def _slope_at(
+def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """A slope; 0 where it is infinite, the value is not, and all first derivatives of the argument are 0: at a kink."""
+    """Return the slope in argument ``n``; 0 if it is infinite at a kink: the value is finite and the argument has no
+    first derivatives.
+    """
     try:
         factor = slope(n, inner)
     except ZeroDivisionError:
@@ -129,12 +130,13 @@ def _slope_at(
 
 
 def _is_infinite(number: Number) -> bool:
+    """Return whether the value of ``number`` is infinite."""
     number = primal(number)
     return type(number) is CONTEXT.mpf and bool(CONTEXT.isinf(number))
 
 
 def _is_flat(number: Number) -> bool:
-    """Whether the first derivatives by all variables are 0."""
+    """Return whether all first derivatives are 0."""
     while isinstance(number, Dual):
         if any(primal(part) != 0 for part in number.parts.values()):
             return False
@@ -143,30 +145,30 @@ def _is_flat(number: Number) -> bool:
 
 
 def add(left: Number, right: Number) -> Number:
-    """The sum of two numbers."""
+    """Return the sum of two numbers."""
     if type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES:
         return left + right
     if isinstance(left, Dual) or isinstance(right, Dual):
-        return chain((left, right), lambda x: add(*x), lambda n, x: 1)
+        return apply_chain_rule((left, right), lambda x: add(*x), lambda n, x: 1)
     return to_float(left) + to_float(right)
 
 
 def multiply(left: Number, right: Number) -> Number:
-    """The product of two numbers; an exact 0 makes it an exact 0."""
+    """Return the product of two numbers; an exact 0 if a factor is an exact 0."""
     left_is_exact, right_is_exact = type(left) in _EXACT_TYPES, type(right) in _EXACT_TYPES
     if (left_is_exact and not left) or (right_is_exact and not right):
         return 0
     if left_is_exact and right_is_exact:
         return left * right
     if isinstance(left, Dual) or isinstance(right, Dual):
-        return chain((left, right), lambda x: multiply(*x), lambda n, x: x[1 - n])
+        return apply_chain_rule((left, right), lambda x: multiply(*x), lambda n, x: x[1 - n])
     return to_float(left) * to_float(right)
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """``base**exponent``, exact for rational bases and integer exponents; ``0**0`` is 1."""
+    """Return ``base**exponent``, exact for rational bases and integer exponents; ``0**0`` is 1."""
     if isinstance(base, Dual) or isinstance(exponent, Dual):
-        return chain((base, exponent), lambda x: power(*x), _power_slope)
+        return apply_chain_rule((base, exponent), lambda x: power(*x), _power_slope)
     if isinstance(exponent, EXACT) and exponent.denominator == 1:
         exponent = int(exponent)
         return Fraction(base) ** exponent if isinstance(base, EXACT) else base**exponent
@@ -174,6 +176,7 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
+    """Return the partial derivative of a power with respect to the base (``n`` 0) or the exponent (1)."""
     base, exponent = arguments
     if n == 0:
         return 0 if is_exact_zero(exponent) else multiply(exponent, power(base, add(exponent, -1)))
@@ -185,69 +188,70 @@ def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
 _Function: TypeAlias = Callable[[Number], Number]
 
 
-def _of_one(compute: _Function, slope: _Function) -> _Function:
-    """A function of one number, by how its value is computed of a plain one, and by its derivative."""
+def _unary_function(compute: _Function, slope: _Function) -> _Function:
+    """Return a function of one number, from its value at plain numbers and its derivative."""
 
     def function(number: Number) -> Number:
+        """Apply the function to a plain or dual number."""
         if isinstance(number, Dual):
-            return chain((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
+            return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
         return compute(number)
 
     return function
 
 
-logarithm: _Function = _of_one(lambda x: to_float(CONTEXT.log(to_float(x))), lambda x: power(x, -1))
-exponential: _Function = _of_one(lambda x: to_float(CONTEXT.exp(to_float(x))), lambda x: exponential(x))
-absolute: _Function = _of_one(abs, lambda x: sign(x))
-"""Of derivative 0 at 0."""
+logarithm: _Function = _unary_function(lambda x: to_float(CONTEXT.log(to_float(x))), lambda x: power(x, -1))
+exponential: _Function = _unary_function(lambda x: to_float(CONTEXT.exp(to_float(x))), lambda x: exponential(x))
+absolute: _Function = _unary_function(abs, lambda x: sign(x))
+"""The absolute value, with derivative 0 at 0."""
 
 
 def sign(number: Number) -> Number:
-    """-1, 0 or 1, of derivative 0."""
+    """Return the sign -1, 0 or 1, with derivative 0."""
     return compare(number, 0)
 
 
 def floor(number: Number) -> Number:
-    """The greatest integer that is not greater, of derivative 0."""
+    """Return the largest integer not greater than ``number``, with derivative 0."""
     number = primal(number)
     return number.__floor__() if isinstance(number, EXACT) else int(CONTEXT.floor(number))
 
 
 def modulo(left: Number, right: Number) -> Number:
-    """``left - right*floor(left/right)``, the remainder with the sign of ``right``."""
+    """Return ``left - right*floor(left/right)``, the remainder with the sign of ``right``."""
     quotient = floor(multiply(primal(left), power(primal(right), -1)))
     return add(left, multiply(-quotient, right))
 
 
 def heaviside(number: Number, at_zero: Number) -> Number:
-    """The step function, of derivative 0."""
+    """Return the step function, with derivative 0."""
     return {-1: 0, 0: primal(at_zero), 1: 1}[compare(number, 0)]
 
 
 def extremum(arguments: Sequence[Number], literal: Sequence[bool], direction: int) -> Number:
-    """The largest argument (``direction`` 1) or the smallest (-1).
+    """Return the largest argument (``direction`` 1) or the smallest (-1); tied arguments share the derivative.
 
     Parameters
     ----------
     arguments : sequence of numbers
     literal : sequence of bool
-        Which arguments are written as numbers: such a one wins a tie and leaves no derivative.
-        Otherwise the tied arguments share the derivative equally.
+        True for arguments written as numbers: they win a tie, with derivative 0. Otherwise the tied arguments share the
+        derivative equally.
     direction : {1, -1}
     """
     best = arguments[0]
     for argument in arguments[1:]:
         if compare(argument, best) == direction:
             best = argument
-    tied = [n for n, argument in enumerate(arguments) if compare(argument, best) == 0]
-    if len(tied) == 1:
+    tied_arguments = [n for n, argument in enumerate(arguments) if compare(argument, best) == 0]
+    if len(tied_arguments) == 1:
         return best
-    for n in tied:
+    for n in tied_arguments:
         if literal[n]:
             return arguments[n]
-    if not any(isinstance(arguments[n], Dual) for n in tied):
+    if not any(isinstance(arguments[n], Dual) for n in tied_arguments):
         return best
     total: Number = 0
-    for n in tied:  # the mean of the differences, not of the values: a rounded mean would be none of them
+    for n in tied_arguments:  # average the differences, not the values: a rounded mean would differ from all of them
         total = add(total, add(arguments[n], multiply(best, -1)))
-    return add(best, multiply(total, Fraction(1, len(tied))))
+    return add(best, multiply(total, Fraction(1, len(tied_arguments))))

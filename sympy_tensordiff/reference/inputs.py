@@ -1,4 +1,4 @@
-"""What goes into the interpreter: arrays and numbers made exact, sizes read off the shapes."""
+"""The inputs of the interpreter: arrays and numbers made exact, sizes read off the shapes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ObjectArray = NDArray[np.object_]
 
 
 def tensors_of(*expressions: Basic) -> list[TensorSymbol]:
-    """The tensor symbols that occur in some expressions, sorted by name."""
+    """Return the tensor symbols in ``expressions``, sorted by name."""
     found = {node for node in nodes_in(expressions) if isinstance(node, TensorSymbol)}
     return sorted(found, key=lambda tensor: (str(tensor.args[0]), str(tensor.args[1])))
 
 
 def symbols_of(*expressions: Expr) -> list[Symbol]:
-    """The scalar, index and size symbols that are free in some expressions, sorted by name."""
+    """Return the free scalar, index and size symbols of ``expressions``, sorted by name."""
     found: set[Basic] = set()
     for expression in expressions:
         found |= expression.free_symbols
@@ -40,7 +40,9 @@ def symbols_of(*expressions: Expr) -> list[Symbol]:
 
 
 def to_number(value: Any, name: object = "the value") -> Number:
-    """A number of the interpreter: rationals exactly, everything else as a 30-digit float."""
+    """Convert ``value`` to a number of the interpreter: rationals exactly, any other real number to a 30-digit float;
+    raise `ArgumentTypeError` if it is not real.
+    """
     if isinstance(value, (CONTEXT.mpf, Fraction)):
         return value
     if isinstance(value, Rational):
@@ -55,7 +57,9 @@ def to_number(value: Any, name: object = "the value") -> Number:
 
 
 def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
-    """Nested lists or an array as an object array of the interpreter's numbers."""
+    """Convert nested lists or an array to an object array of exact numbers; raise for a wrong rank or a fraction in an
+    index array.
+    """
     array = np.array(value, dtype=object)
     rank = len(tensor.shape)
     if array.ndim != rank:
@@ -68,20 +72,20 @@ def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
     return result
 
 
-def bind(
+def bind_values(
     expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None
 ) -> tuple[dict[Basic, ObjectArray], dict[Basic, Number]]:
-    """The arrays by tensor and the numbers by symbol, symbolic sizes included.
+    """Return the arrays by tensor and the numbers by symbol, with the sizes that the shapes determine.
 
     Raises
     ------
     ArgumentError
-        A tensor has no value, or one for which its declared shape is impossible.
+        If a tensor has no value. A wrong shape raises `ShapeError`.
     """
-    given = {sympy.sympify(key): value for key, value in {**(sizes or {}), **values}.items()}
-    arrays = {key: to_array(key, value) for key, value in given.items() if isinstance(key, TensorSymbol)}
+    values_by_symbol = {sympy.sympify(key): value for key, value in {**(sizes or {}), **values}.items()}
+    arrays = {key: to_array(key, value) for key, value in values_by_symbol.items() if isinstance(key, TensorSymbol)}
     numbers: dict[Basic, Number] = {
-        key: _to_symbol_value(key, value) for key, value in given.items() if key not in arrays
+        key: _to_symbol_value(key, value) for key, value in values_by_symbol.items() if key not in arrays
     }
     for tensor in tensors_of(*expressions):
         if tensor not in arrays:
@@ -98,7 +102,7 @@ def bind(
 
 
 def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basic, Number]) -> None:
-    """Refuse integers outside of the range that is declared of them."""
+    """Raise `DataIndexError` if an index array has a value outside its declared range."""
     below: Any = sympy.oo if tensor.below is None else tensor.below.subs(dict(numbers))
     for index in np.ndindex(array.shape) if below.is_Integer else ():
         if not 0 <= array[index] < below:
@@ -109,6 +113,7 @@ def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basi
 
 
 def _to_symbol_value(symbol: Basic, value: Any) -> Number:
+    """Convert the value of a symbol to a number; raise `ArgumentTypeError` for a fraction as an integer symbol."""
     number = to_number(value, symbol)
     if isinstance(symbol, Expr) and symbol.is_integer:
         if number != int(number):
@@ -118,11 +123,13 @@ def _to_symbol_value(symbol: Basic, value: Any) -> Number:
 
 
 def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[Basic, Number]) -> None:
-    """Add to ``numbers`` the sizes that the lengths of the axes determine; check all others."""
-    waiting = equations
-    while waiting:
-        rest = []
-        for extent, length, tensor in waiting:
+    """Add to ``numbers`` the sizes that the lengths of the axes determine; raise `ShapeError` if a length contradicts
+    them.
+    """
+    pending = equations
+    while pending:
+        unsolved = []
+        for extent, length, tensor in pending:
             known = extent.subs({s: numbers[s] for s in extent.free_symbols if s in numbers})
             unknown = known.free_symbols
             if not unknown and known != length:
@@ -130,13 +137,16 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
             if len(unknown) == 1 and sympy.diff(known, *unknown, 2) == 0:
                 numbers[next(iter(unknown))] = _solve_size(known, length, tensor)
             elif unknown:
-                rest.append((extent, length, tensor))
-        if len(rest) == len(waiting):
-            return  # undetermined here: the interpreter complains where such a size is needed
-        waiting = rest
+                unsolved.append((extent, length, tensor))
+        if len(unsolved) == len(pending):
+            return  # undetermined: the interpreter raises where it needs such a size
+        pending = unsolved
 
 
 def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
+    """Return the value of the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is
+    none.
+    """
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)
     solution = (length - offset) / (extent.subs(symbol, 1) - offset)
@@ -146,12 +156,12 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Whether an expression is a tensor of rank 1 or more, or one of any rank that is no variable."""
+    """Return whether ``expression`` is a tensor of rank 1 or more, or a composite tensor of any rank."""
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )
 
 
 def is_whole(expression: object) -> bool:
-    """Whether an expression is a tensor that is computed from whole tensors."""
+    """Return whether ``expression`` is a tensor computed from whole tensors: neither a symbol nor a comprehension."""
     return isinstance(expression, TensorExpr) and not isinstance(expression, (TensorSymbol, TensorComprehension))

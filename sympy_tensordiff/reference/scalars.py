@@ -1,7 +1,7 @@
-"""How the interpreter reads SymPy's own nodes: arithmetic, functions, conditions, functions given as formulas.
+"""Rules of the interpreter for SymPy's own nodes: arithmetic, functions, conditions, functions given as formulas.
 
-A rule takes the function that compiles a node and the node, and gives the node's closure: a
-function of the environment (the values of all symbols in force), called once per index tuple.
+A rule takes the function that compiles nodes, and a node. It returns a closure: a function of the environment (the
+values of all symbols in scope), called once for each index tuple.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.indices import integers_by_use
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.scalar_functions import log1mexp, sigmoid, softplus, xlogy
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 Environment: TypeAlias = Mapping[Basic, Number]
 Compiled: TypeAlias = Callable[[Environment], Number]
 Compile: TypeAlias = Callable[[Basic], Compiled]
-Rule: TypeAlias = Callable[[Compile, Any], Compiled]
+ScalarRule: TypeAlias = Callable[[Compile, Any], Compiled]
 
 Implementations = Mapping[Any, sympy.Lambda]
 
-# Only for speed: any other function is evaluated by SymPy.
-_NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf")
-_DIRECT = {name: getattr(CONTEXT, name) for name in _NAMES}
+# For speed only: SymPy evaluates all other functions.
+_MPMATH_NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf")
+_MPMATH_FUNCTIONS = {name: getattr(CONTEXT, name) for name in _MPMATH_NAMES}
 
 
 def _spherical_bessel(order: Number, at: Number) -> Number:
-    """Return the spherical Bessel function of the first kind, which SymPy gives no number for."""
+    """Return the spherical Bessel function of the first kind, for which SymPy has no numbers."""
     if at == 0:
         return CONTEXT.mpf(order == 0)
     value = CONTEXT.sqrt(CONTEXT.pi / (2 * abs(at))) * CONTEXT.besselj(order + CONTEXT.mpf(0.5), abs(at))
     return -value if at < 0 and order % 2 == 1 else value
 
 
-_DIRECT["jn"] = _spherical_bessel
+_MPMATH_FUNCTIONS["jn"] = _spherical_bessel
 
 
-def _constant(compile_: Compile, node: Expr) -> Compiled:
+def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
+    """Compile a number, an infinity or NaN to an evaluation function."""
     value: Number
     if isinstance(node, sympy.Integer):
         value = int(node)
@@ -63,48 +64,60 @@ def _constant(compile_: Compile, node: Expr) -> Compiled:
     return lambda env: value
 
 
-def _multiply(compile_: Compile, node: Expr) -> Compiled:
-    # Where a condition on indices or data makes its own factor 0 the product is 0, whatever the others read.
+def _compile_product(compile_: Compile, node: Expr) -> Compiled:
+    """Compile a product to an evaluation function; it is 0, without evaluating the other factors, if a condition on
+    indices makes a factor 0.
+    """
     factors = [compile_(arg) for arg in node.args]
-    choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_choice(arg)]
+    choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_index_condition_factor(arg)]
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        if _any_decides(zeros, True, env):
+        """Return the product."""
+        if _any_is_decisive(zeros, True, env):
             return 0
         return reduce(duals.multiply, [factor(env) for factor in factors])
 
     return run
 
 
-def _is_choice(factor: Expr) -> bool:
-    """Whether indices and data, which are no values of tensors, decide if a factor is 0."""
+def _is_index_condition_factor(factor: Expr) -> bool:
+    """Return whether indices and index arrays alone decide if ``factor`` is 0."""
     conditions = [condition for _, condition in factor.args] if isinstance(factor, sympy.Piecewise) else []
-    return isinstance(factor, sympy.KroneckerDelta) or (bool(conditions) and all(map(_is_of_indices, conditions)))
+    return isinstance(factor, sympy.KroneckerDelta) or (
+        bool(conditions) and all(map(_depends_on_indices_only, conditions))
+    )
 
 
-def _is_of_indices(condition: Basic) -> bool:
+def _depends_on_indices_only(condition: Basic) -> bool:
+    """Return whether ``condition`` does not depend on real values of tensors."""
     return not condition.has(TensorEntry, TensorSymbol) or on_indices(condition, integers_by_use([condition]))
 
 
-def _any_decides(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Whether one of several conditions is the decisive one; what others read outside counts where none is."""
-    outside = None
+def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
+    """Return whether any condition has the ``decisive`` truth value; if none has, raise the error of a read out of
+    bounds in one of them.
+    """
+    error_of_read = None
     for condition in conditions:
         try:
             if bool(condition(env)) is decisive:
                 return True
         except OutOfShapeError as error:
-            outside = outside or error
-    if outside is not None:
-        raise outside
+            error_of_read = error_of_read or error
+    if error_of_read is not None:
+        raise error_of_read
     return False
 
 
-def _piecewise(compile_: Compile, node: Expr) -> Compiled:
+def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
+    """Compile a `Piecewise` to an evaluation function: the first branch whose condition is true, NaN if there
+    is none.
+    """
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: Environment) -> Number:
+        """Return the value of the selected branch."""
         for value, condition in pieces:
             if condition(env):
                 return value(env)
@@ -113,16 +126,22 @@ def _piecewise(compile_: Compile, node: Expr) -> Compiled:
     return run
 
 
-def _connective(decisive: bool) -> Rule:
+def _connective_rule(decisive: bool) -> ScalarRule:
+    """Return the rule of ``And`` (``decisive`` False) or ``Or`` (True)."""
+
     def rule(compile_: Compile, node: Expr) -> Compiled:
+        """Compile the connective with short-circuit evaluation."""
         arguments = [compile_(arg) for arg in node.args]
-        return lambda env: _any_decides(arguments, decisive, env) is decisive
+        return lambda env: _any_is_decisive(arguments, decisive, env) is decisive
 
     return rule
 
 
-def _extremum(direction: int) -> Rule:
+def _extremum_rule(direction: int) -> ScalarRule:
+    """Return the rule of ``Max`` (``direction`` 1) or ``Min`` (-1)."""
+
     def rule(compile_: Compile, node: Expr) -> Compiled:
+        """Compile the maximum or minimum."""
         arguments = [compile_(arg) for arg in node.args]
         literal = [bool(arg.is_number) for arg in node.args]
         return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)
@@ -130,121 +149,137 @@ def _extremum(direction: int) -> Rule:
     return rule
 
 
-def _by(function: Callable[..., Any], count: int | None = None) -> Rule:
-    """The rule that applies a function of numbers to the arguments, or to the first of them."""
+def _function_rule(function: Callable[..., Any], count: int | None = None) -> ScalarRule:
+    """Return the rule that applies ``function`` to the numbers of the first ``count`` arguments (None: of all)."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
+        """Compile the application."""
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])
 
     return rule
 
 
-def _as(formula: Callable[..., Expr]) -> Rule:
-    """The rule of a function that is a formula of others."""
+def _formula_rule(formula: Callable[..., Expr]) -> ScalarRule:
+    """Return the rule of a function that is defined by a formula in other functions."""
     return lambda compile_, node: compile_(formula(*node.args))
 
 
-def _relation(holds: Callable[[int, int], bool]) -> Rule:
-    return _by(lambda left, right: holds(duals.compare(left, right), 0))
+def _relation_rule(holds: Callable[[int, int], bool]) -> ScalarRule:
+    """Return the rule of a comparison, given its operator ``holds``."""
+    return _function_rule(lambda left, right: holds(duals.compare(left, right), 0))
 
 
-def _power(compile_: Compile, node: Expr) -> Compiled:
+def _compile_power(compile_: Compile, node: Expr) -> Compiled:
+    """Compile a power to an evaluation function."""
     base, exponent = node.args
-    if base is sympy.zoo:  # what SymPy makes of 0**(-exponent), which is 1 where the exponent is 0
+    if base is sympy.zoo:  # SymPy rewrites 0**(-exponent) to it, which is 1 for the exponent 0
         base, exponent = sympy.S.Zero, -exponent
     arguments = compile_(base), compile_(exponent)
     return lambda env: duals.power(*(a(env) for a in arguments))
 
 
-def _function(compile_: Compile, node: Expr) -> Compiled:
+def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
+    """Compile a call of a SymPy function to an evaluation function, with derivatives by SymPy's differentiation
+    rules.
+    """
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
-    kind = node.func
+    function = node.func
     arguments = [compile_(arg) for arg in node.args]
     count = len(arguments)
 
     def value(numbers: Sequence[Number]) -> Number:
+        """Return the value at numbers, some of which may be dual."""
         if any(isinstance(number, duals.Dual) for number in numbers):
-            return duals.chain(numbers, value, slope)
-        return _evaluate(kind, [duals.to_float(number) for number in numbers])
+            return duals.apply_chain_rule(numbers, value, slope)
+        return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])
 
     def slope(n: int, numbers: Sequence[Number]) -> Number:
-        dummies, derivative = _partial(kind, count, n)
+        """Return the partial derivative with respect to argument ``n``."""
+        dummies, derivative = _partial_derivative(function, count, n)
         return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))
 
     return lambda env: value([a(env) for a in arguments])
 
 
-def _evaluate(kind: Any, numbers: Sequence[Number]) -> Number:
-    direct = _DIRECT.get(kind.__name__)
+def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
+    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex,
+    `UnsupportedError` if SymPy has no number.
+    """
+    direct = _MPMATH_FUNCTIONS.get(function.__name__)
     if direct is not None:
         return duals.to_float(direct(*numbers))
     floats = [sympy.Float(number._mpf_, precision=CONTEXT.prec) for number in numbers]
-    result = kind(*floats).evalf(CONTEXT.dps)
-    if result.has(kind):
+    result = function(*floats).evalf(CONTEXT.dps)
+    if result.has(function):
         result = result.expand(func=True).evalf(CONTEXT.dps)
-    if not result.is_number or result.has(kind):
-        raise UnsupportedError(f"SymPy gives no number for {kind.__name__}{tuple(floats)}")
+    if not result.is_number or result.has(function):
+        raise UnsupportedError(f"SymPy gives no number for {function.__name__}{tuple(floats)}")
     if result.is_real is False:
         return CONTEXT.nan
     return CONTEXT.make_mpf(sympy.Float(result, CONTEXT.dps)._mpf_)
 
 
 @cache
-def _partial(kind: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
-    """The partial derivative of a SymPy function by argument ``n``, as an expression in dummies."""
+def _partial_derivative(function: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
+    """Return dummies for the arguments and, in them, the partial derivative of a SymPy function with respect to
+    argument ``n``.
+    """
     dummies = tuple(Dummy(f"x{m}", real=True) for m in range(count))
     try:
-        derivative = kind(*dummies).fdiff(n + 1)
+        derivative = function(*dummies).fdiff(n + 1)
     except (sympy.core.function.ArgumentIndexError, AttributeError, TypeError):
-        derivative = sympy.Derivative(kind(*dummies), dummies[n]).doit()
+        derivative = sympy.Derivative(function(*dummies), dummies[n]).doit()
     if derivative.has(sympy.Derivative, sympy.Subs, sympy.Integral):
-        raise UnsupportedError(f"SymPy has no derivative of {kind.__name__} by argument {n + 1}")
+        raise UnsupportedError(f"SymPy has no derivative of {function.__name__} by argument {n + 1}")
     return dummies, derivative
 
 
 def _levi_civita(*numbers: Number) -> Number:
+    """Return the Levi-Civita symbol of integers; raise `UnsupportedError` for other numbers."""
     if any(number != int(number) for number in numbers):
         raise UnsupportedError(f"SymPy gives no number for LeviCivita{numbers}")
     return int(sympy.LeviCivita(*map(int, numbers)))
 
 
-SCALAR_RULES: dict[type, Rule] = {
-    sympy.Number: _constant,
-    sympy.NumberSymbol: _constant,
-    type(sympy.zoo): _constant,
-    sympy.Add: _by(lambda *terms: reduce(duals.add, terms, 0)),
-    sympy.Mul: _multiply,
-    sympy.Pow: _power,
-    sympy.KroneckerDelta: _by(lambda left, right: int(duals.compare(left, right) == 0), 2),
-    sympy.Piecewise: _piecewise,
-    sympy.Max: _extremum(1),
-    sympy.Min: _extremum(-1),
-    sympy.Abs: _by(duals.absolute),
-    sympy.sign: _by(duals.sign),
-    sympy.floor: _by(duals.floor),
-    sympy.Mod: _by(duals.modulo),
-    sympy.LeviCivita: _by(_levi_civita),
-    sympy.Heaviside: _by(duals.heaviside),
-    Cbrt: _as(lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3)),
-    hypot: _as(lambda x, y: sympy.sqrt(x**2 + y**2)),
+SCALAR_RULES: dict[type, ScalarRule] = {
+    sympy.Number: _compile_constant,
+    sympy.NumberSymbol: _compile_constant,
+    type(sympy.zoo): _compile_constant,
+    sympy.Add: _function_rule(lambda *terms: reduce(duals.add, terms, 0)),
+    sympy.Mul: _compile_product,
+    sympy.Pow: _compile_power,
+    sympy.KroneckerDelta: _function_rule(lambda left, right: int(duals.compare(left, right) == 0), 2),
+    sympy.Piecewise: _compile_piecewise,
+    sympy.Max: _extremum_rule(1),
+    sympy.Min: _extremum_rule(-1),
+    sympy.Abs: _function_rule(duals.absolute),
+    sympy.sign: _function_rule(duals.sign),
+    sympy.floor: _function_rule(duals.floor),
+    sympy.Mod: _function_rule(duals.modulo),
+    sympy.LeviCivita: _function_rule(_levi_civita),
+    sympy.Heaviside: _function_rule(duals.heaviside),
+    Cbrt: _formula_rule(lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3)),
+    hypot: _formula_rule(lambda x, y: sympy.sqrt(x**2 + y**2)),
     **dict.fromkeys((sigmoid, softplus), lambda compile_, node: compile_(node.rewrite(sympy.exp))),
+    log1mexp: lambda compile_, node: compile_(node.rewrite(sympy.exp)),
+    xlogy: lambda compile_, node: compile_(node.rewrite(sympy.log)),
     **dict.fromkeys((sympy.ceiling, sympy.frac), lambda compile_, node: compile_(node.rewrite(sympy.floor))),
-    sympy.Function: _function,
-    sympy.Eq: _relation(operator.eq),
-    sympy.Ne: _relation(operator.ne),
-    sympy.Lt: _relation(operator.lt),
-    sympy.Le: _relation(operator.le),
-    sympy.Gt: _relation(operator.gt),
-    sympy.Ge: _relation(operator.ge),
-    sympy.And: _connective(False),
-    sympy.Or: _connective(True),
-    sympy.Not: _by(operator.not_),
+    sympy.Function: _compile_function_call,
+    sympy.Eq: _relation_rule(operator.eq),
+    sympy.Ne: _relation_rule(operator.ne),
+    sympy.Lt: _relation_rule(operator.lt),
+    sympy.Le: _relation_rule(operator.le),
+    sympy.Gt: _relation_rule(operator.gt),
+    sympy.Ge: _relation_rule(operator.ge),
+    sympy.And: _connective_rule(False),
+    sympy.Or: _connective_rule(True),
+    sympy.Not: _function_rule(operator.not_),
     sympy.ITE: lambda compile_, node: compile_(node.to_nnf(simplify=False)),
-    sympy.Xor: _by(lambda *held: sum(map(bool, held)) % 2 == 1),
-    sympy.Equivalent: _by(lambda *held: len(set(map(bool, held))) < 2),
-    sympy.Implies: _by(lambda held, follows: follows or not held),
+    sympy.Xor: _function_rule(lambda *operands: sum(map(bool, operands)) % 2 == 1),
+    sympy.Equivalent: _function_rule(lambda *operands: len(set(map(bool, operands))) < 2),
+    sympy.Implies: _function_rule(lambda operands, follows: follows or not operands),
     type(sympy.true): lambda compile_, node: lambda env: True,
     type(sympy.false): lambda compile_, node: lambda env: False,
 }
@@ -253,8 +288,10 @@ SCALAR_RULES: dict[type, Rule] = {
 # ---------------------------------------------------------------------------- functions that are given as formulas
 
 
-def take_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, sympy.Lambda]]:
-    """The values of symbols, and those of undefined functions (the keys are the functions themselves)."""
+def split_off_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, sympy.Lambda]]:
+    """Split ``values`` into those of symbols and those of undefined functions; raise `ArgumentTypeError` for a function
+    whose value is not a `sympy.Lambda`.
+    """
     functions = {key: value for key, value in values.items() if isinstance(key, sympy.core.function.UndefinedFunction)}
     for function, value in functions.items():
         if not isinstance(value, sympy.Lambda):
@@ -263,9 +300,11 @@ def take_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any,
 
 
 def compile_function(compile_: Compile, functions: Implementations, node: Basic) -> Compiled | None:
-    """The closure of an applied function, a ``Derivative`` of one or a ``Subs``; None for any other node."""
+    """Compile an applied function, a ``Derivative`` of one or a ``Subs`` to an evaluation function; return None for any
+    other node.
+    """
     if isinstance(node, sympy.Subs):
-        return _subs(compile_, node)
+        return _compile_subs(compile_, node)
     applied = node.expr if isinstance(node, sympy.Derivative) else node
     if not isinstance(applied, AppliedUndef):
         return None
@@ -275,16 +314,16 @@ def compile_function(compile_: Compile, functions: Implementations, node: Basic)
     formula = functions[applied.func](*parameters)
     if isinstance(node, sympy.Derivative):
         for variable, times in node.variable_count:
-            places = [n for n, arg in enumerate(applied.args) if arg == variable]
-            if len(places) != 1:
+            positions = [n for n, arg in enumerate(applied.args) if arg == variable]
+            if len(positions) != 1:
                 raise UnsupportedError(f"the reference interpreter cannot tell the argument {variable} of {node}")
-            formula = formula.diff((parameters[places[0]], times))
+            formula = formula.diff((parameters[positions[0]], times))
     body, arguments = compile_(formula), [compile_(arg) for arg in applied.args]
     return lambda env: body({p: a(env) for p, a in zip(parameters, arguments, strict=True)})
 
 
-def _subs(compile_: Compile, node: sympy.Subs) -> Compiled:
-    # The variables are bound: another name keeps them apart from the symbols around.
+def _compile_subs(compile_: Compile, node: sympy.Subs) -> Compiled:
+    """Compile a ``Subs`` to an evaluation function, its bound variables renamed to differ from all other symbols."""
     fresh = [sympy.Dummy(str(v), **v.assumptions0) for v in node.variables]
     body = compile_(node.expr.xreplace(dict(zip(node.variables, fresh, strict=True))))
     points = [compile_(point) for point in node.point]

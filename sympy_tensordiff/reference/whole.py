@@ -1,4 +1,4 @@
-"""How the interpreter computes whole tensors: all entries at once, from the arrays of the operands."""
+"""Rules of the interpreter for whole tensors: all entries at once, from the arrays of the operands."""
 
 from __future__ import annotations
 
@@ -35,25 +35,27 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 
 
-class Interpreter(Protocol):
-    """What is needed of the interpreter."""
+class EntryInterpreter(Protocol):
+    """Protocol: the methods of the interpreter that rules for whole tensors use."""
 
-    def compile(self, node: Basic) -> Compiled: ...
+    def compile(self, node: Basic) -> Compiled:
+        """Return a function that evaluates a scalar or a condition in an environment."""
 
-    def shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]: ...
+    def compile_shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]:
+        """Return a function that evaluates the shape of ``tensor`` in an environment."""
 
-    def array(self, node: Any, env: Environment) -> ObjectArray: ...
+    def array(self, node: Any, env: Environment) -> ObjectArray:
+        """Return all entries of a tensor as an object array."""
 
 
-Rule: TypeAlias = Callable[[Interpreter, Any, Environment], ObjectArray]
+TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, Environment], ObjectArray]
 
 
-def _elementwise(
-    interpreter: Interpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
+def _compute_elementwise(
+    interpreter: EntryInterpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
 ) -> ObjectArray:
-    """A function of the entries at each position; scalars stand at all positions.
-
-    Where it divides by 0 there is NaN: a choice may leave it out.
+    """Apply ``function`` to the entries at each position, scalars broadcast; NaN where it divides by 0, since a
+    `Piecewise` may not select the entry.
     """
     arrays = [interpreter.array(node, env) for node in nodes]
     shapes = {array.shape for array in arrays if array.ndim}
@@ -68,7 +70,8 @@ def _elementwise(
     return result
 
 
-def _einsum(interpreter: Interpreter, node: EinsumProduct, env: Environment) -> ObjectArray:
+def _compute_einsum(interpreter: EntryInterpreter, node: EinsumProduct, env: Environment) -> ObjectArray:
+    """Return the contraction by a loop over all indices; raise `ShapeError` if axes with one label differ in length."""
     left, output = node.subscripts.split("->")
     inputs, arrays = left.split(","), [interpreter.array(operand, env) for operand in node.args[1:]]
     lengths: dict[str, int] = {}
@@ -90,56 +93,67 @@ def _einsum(interpreter: Interpreter, node: EinsumProduct, env: Environment) -> 
     return result
 
 
-def _delta(interpreter: Interpreter, node: DeltaTensor, env: Environment) -> ObjectArray:
-    shape = interpreter.shape(node)(env)
+def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Environment) -> ObjectArray:
+    """Return the unit tensor: 1 where the first half of the indices equals the second."""
+    shape = interpreter.compile_shape(node)(env)
     result = np.full(shape, 0, dtype=object)
     for position in np.ndindex(shape[: len(shape) // 2]):
         result[position + position] = 1
     return result
 
 
-def _filled(interpreter: Interpreter, node: FilledTensor, env: Environment) -> ObjectArray:
-    return np.full(interpreter.shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
+def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Environment) -> ObjectArray:
+    """Return the constant tensor."""
+    return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 
-def _entrywise(function: Callable[..., Number]) -> Rule:
-    """The rule of a function of the entries at each position."""
-    return lambda interpreter, node, env: _elementwise(interpreter, lambda numbers: function(*numbers), node.args, env)
+def _elementwise_rule(function: Callable[..., Number]) -> TensorRule:
+    """Return the rule of a function of the entries at each position."""
+    return lambda interpreter, node, env: _compute_elementwise(
+        interpreter, lambda numbers: function(*numbers), node.args, env
+    )
 
 
-def _of_matrix(function: Callable[..., ObjectArray]) -> Rule:
-    """The rule of a function of a matrix, of each in the last two axes; arguments before the matrix come after it."""
-    return lambda interpreter, node, env: _of_each(
+def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
+    """Return the rule that applies ``function`` to the matrices in the last two axes; other arguments of the node
+    follow the matrix.
+    """
+    return lambda interpreter, node, env: _map_over_matrices(
         lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)
     )
 
 
-def _of_each(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
+def _map_over_matrices(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
+    """Apply ``function`` to the matrix in the last two axes, for all leading indices."""
     if array.ndim == 2:
         return function(array)
     found = [np.asarray(function(matrix), dtype=object) for matrix in array.reshape(-1, *array.shape[-2:])]
     return np.stack(found).reshape(array.shape[:-2] + found[0].shape)
 
 
-def _function(interpreter: Interpreter, node: TensorFunction, env: Environment) -> ObjectArray:
+def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: Environment) -> ObjectArray:
+    """Return an element-wise function given as a template with parameters."""
     template, *operands = node.args
     entry = interpreter.compile(template.expr)
     parameters = template.variables
-    return _elementwise(interpreter, lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
+    return _compute_elementwise(
+        interpreter, lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env
+    )
 
 
-def _log_sum_exp(interpreter: Interpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
+def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
+    """Return the log-sum-exp over some axes, shifted by the maximum; minus infinity over no entries."""
     array = interpreter.array(node.args[0], env)
     axes = [int(axis) for axis in node.args[1]]
     last = np.moveaxis(array, axes, range(-len(axes), 0))
-    kept = last.shape[: last.ndim - len(axes)]
-    result = np.empty(kept, dtype=object)
-    for position in np.ndindex(kept):
+    outer_shape = last.shape[: last.ndim - len(axes)]
+    result = np.empty(outer_shape, dtype=object)
+    for position in np.ndindex(outer_shape):
         numbers = list(last[position].flat) if axes else [last[position]]
         if not numbers:
             result[position] = -CONTEXT.inf
             continue
-        # A constant, which has no derivative and cancels exactly.
+        # Treated as a constant: its derivative cancels exactly.
         largest = reduce(lambda a, b: a if compare(a, b) >= 0 else b, map(primal, numbers))
         total = reduce(add, (exponential(add(number, multiply(-1, largest))) for number in numbers))
         result[position] = add(largest, logarithm(total))
@@ -150,75 +164,80 @@ def _log_sum_exp(interpreter: Interpreter, node: TensorLogSumExp, env: Environme
 
 
 def determinant(matrix: ObjectArray) -> Number:
-    """The determinant by Laplace's expansion, every minor once.
+    """Return the determinant by Laplace expansion, each minor computed once.
 
-    Nothing is divided by, so that its derivatives are exact at singular matrices, too.
+    There is no division, so that the derivatives are exact at singular matrices, too.
     """
     n = len(matrix)
-    # From the last row up: the minors of the rows from `row` on, by their columns.
+    # From the last row up: the minors of the rows below and including `row`, by their columns.
     minors: dict[tuple[int, ...], Number] = {(): 1}
     for row in reversed(range(n)):
-        minors = {columns: _expand(matrix[row], columns, minors) for columns in combinations(range(n), n - row)}
+        minors = {columns: _expand_by_row(matrix[row], columns, minors) for columns in combinations(range(n), n - row)}
     return minors[tuple(range(n))]
 
 
-def _expand(row: ObjectArray, columns: tuple[int, ...], minors: dict[tuple[int, ...], Number]) -> Number:
+def _expand_by_row(row: ObjectArray, columns: tuple[int, ...], minors: dict[tuple[int, ...], Number]) -> Number:
+    """Return a determinant by expansion along ``row``, restricted to ``columns``, given the ``minors`` of the rows
+    below.
+    """
     total: Number = 0
-    for place, column in enumerate(columns):
-        minor = minors[columns[:place] + columns[place + 1 :]]
-        total = add(total, multiply((-1) ** place, multiply(row[column], minor)))
+    for position, column in enumerate(columns):
+        minor = minors[columns[:position] + columns[position + 1 :]]
+        total = add(total, multiply((-1) ** position, multiply(row[column], minor)))
     return total
 
 
 def cofactors(order: int, matrix: ObjectArray) -> ObjectArray:
-    """All derivatives of that order of the determinant by entries: axes row, column, row, column, …
+    """Return all partial derivatives of the determinant of this order with respect to entries, with axes row, column,
+    row, column, …
 
-    An entry is the determinant of the matrix without these rows and columns, with the sign of the
-    permutation that brings them to the front; 0 where a row or a column is there twice.
+    An entry is the determinant of the matrix without these rows and columns, with the sign of the permutation that
+    moves them to the front; 0 if a row or a column is repeated.
     """
     result = np.full(matrix.shape * order, 0, dtype=object)
-    known: dict[tuple[frozenset[int], frozenset[int]], Number] = {}
+    determinants: dict[tuple[frozenset[int], frozenset[int]], Number] = {}
     for position in np.ndindex(result.shape):
         rows, columns = position[::2], position[1::2]
         key = frozenset(rows), frozenset(columns)
         if len(key[0]) < order or len(key[1]) < order:
             continue
-        if key not in known:
-            known[key] = determinant(np.delete(np.delete(matrix, rows, axis=0), columns, axis=1))
-        sign = (-1) ** (sum(position) + _inversions(rows) + _inversions(columns))
-        result[position] = multiply(sign, known[key])
+        if key not in determinants:
+            determinants[key] = determinant(np.delete(np.delete(matrix, rows, axis=0), columns, axis=1))
+        sign = (-1) ** (sum(position) + _count_inversions(rows) + _count_inversions(columns))
+        result[position] = multiply(sign, determinants[key])
     return result
 
 
-def _inversions(numbers: Sequence[int]) -> int:
+def _count_inversions(numbers: Sequence[int]) -> int:
+    """Return the number of inversions of a sequence."""
     return sum(first > second for first, second in combinations(numbers, 2))
 
 
 def inverse(matrix: ObjectArray) -> ObjectArray:
-    """The adjugate over the determinant.
+    """Return the inverse as the adjugate over the determinant.
 
     Raises
     ------
     ArgumentError
-        The matrix is singular.
+        If the matrix is singular.
     """
-    whole = determinant(matrix)
-    if primal(whole) == 0:
-        raise ArgumentError(f"the matrix of which the inverse is needed is singular: {matrix.tolist()}")
-    return np.frompyfunc(partial(multiply, power(whole, -1)), 1, 1)(cofactors(1, matrix).T)
+    det = determinant(matrix)
+    if primal(det) == 0:
+        raise ArgumentError(f"cannot invert a singular matrix: {matrix.tolist()}")
+    return np.frompyfunc(partial(multiply, power(det, -1)), 1, 1)(cofactors(1, matrix).T)
 
 
-RULES: dict[type, Rule] = {
-    EinsumProduct: _einsum,
-    DeltaTensor: _delta,
-    FilledTensor: _filled,
-    TensorAdd: _entrywise(lambda *terms: reduce(add, terms)),
-    TensorMul: _entrywise(lambda *factors: reduce(multiply, factors)),
-    TensorPow: _entrywise(power),
-    TensorFunction: _function,
-    TensorInverse: _of_matrix(inverse),
-    TensorDeterminant: _of_matrix(lambda matrix: cofactors(0, matrix)),
-    TensorAdjugate: _of_matrix(lambda matrix: cofactors(1, matrix).T),
-    TensorCofactor: _of_matrix(lambda matrix, order: cofactors(int(order), matrix)),
-    TensorLogSumExp: _log_sum_exp,
+TENSOR_RULES: dict[type, TensorRule] = {
+    EinsumProduct: _compute_einsum,
+    DeltaTensor: _compute_delta,
+    FilledTensor: _compute_filled,
+    TensorAdd: _elementwise_rule(lambda *terms: reduce(add, terms)),
+    TensorMul: _elementwise_rule(lambda *factors: reduce(multiply, factors)),
+    TensorPow: _elementwise_rule(power),
+    TensorFunction: _compute_function,
+    TensorInverse: _matrix_rule(inverse),
+    TensorDeterminant: _matrix_rule(lambda matrix: cofactors(0, matrix)),
+    TensorAdjugate: _matrix_rule(lambda matrix: cofactors(1, matrix).T),
+    TensorCofactor: _matrix_rule(lambda matrix, order: cofactors(int(order), matrix)),
+    TensorLogSumExp: _compute_log_sum_exp,
 }

@@ -1,7 +1,8 @@
 """The last simplification of results over whole tensors: what a reader would write.
 
 Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`), or costs more
-(`graph.cost`), is dropped. The result is the same after another time, and for operands and terms in another order.
+(`graph.cost`), is dropped; a little more weight is allowed where the text is much shorter. The result is the same after
+another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
@@ -45,7 +46,7 @@ from sympy_tensordiff.graph.gathering import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
-from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, operand_of_view, size
+from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, operand_of_view, size, weight
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
@@ -56,6 +57,13 @@ SLACK = 2.0
 
 ``s*(diag(p) - outer(p, p))`` takes 1.5 times those of ``s*diag(p) - s*outer(p, p)``, in loops that wait for memory;
 ``exp(x - lse(x))`` takes 1.7 times those of ``exp(x)/sum(exp(x))``.
+"""
+
+HEAVIER, SHORTER = 1.1, 0.9
+"""A form may weigh so many times the first one where its text is so many times as long, or shorter.
+
+The sum over the rows of a gradient of layer norm, of which one term is 0, is one operand heavier than that of the whole
+gradient, which is there anyway; its text is half as long.
 """
 
 Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
@@ -96,7 +104,8 @@ class _Simplification:
         if changed == self.roots:
             return
         nodes = reachable(*changed)
-        if size(nodes) <= self.limit:
+        weight, shorter = size(nodes), SHORTER * _written_size(self.roots, self.nodes)
+        if weight <= self.limit or (weight <= HEAVIER * self.limit and _written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
             if self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
@@ -105,6 +114,17 @@ class _Simplification:
                 return
         for part in parts:
             self.unless_heavier(part)
+
+
+def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
+    """Return the weight of ``roots`` where shared nodes are written out, as in a text.
+
+    ``nodes`` are all below them, arguments first.
+    """
+    found: dict[Node, int] = {}
+    for node in nodes:
+        found[node] = weight(node) + sum(found[arg] for arg in node.args)
+    return sum(found[root] for root in roots)
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:

@@ -175,7 +175,9 @@ class _Sum:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_scalars()
         self._merge_diagonals()
-        shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
+        # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
+        least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
+        shared = [candidate for candidate, places in self.places.items() if len(places) >= max(2, least[candidate])]
         if not shared:
             return self.node
         shared.sort(key=lambda c: (-len(self.places[c]), len(c.roles), self.keys.of(c.base), c.roles))

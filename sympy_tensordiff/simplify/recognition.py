@@ -262,6 +262,9 @@ def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Nod
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
     parts: list[Operand] = [(term, labels)] if term.shape else [ones, *((factor, ()) for factor in graph.factors(term))]
+    if is_view(term) and term.args and is_core(term.args[0]) and len(set(term.data.output)) == len(labels):
+        named = dict(zip(term.data.output, labels, strict=True))
+        parts = [ones, *inner_parts(term.args[0], [named[label] for label in term.data.inputs[0]])]
     parts = [*product.parts, *_without_cores(parts)]
     return build(graph, product._replace(coefficient=coefficient * product.coefficient, parts=parts))
 

@@ -1,1 +1,1 @@
-"""Sparse and structured Jacobians and Hessians: terms, their points, the pattern, the operator and its solves."""
+"""Sparse and structured Jacobians and Hessians: terms, index points, sparsity patterns, operators, solvers."""

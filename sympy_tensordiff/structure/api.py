@@ -1,4 +1,4 @@
-"""The public door: structured Jacobians and Hessians as callables that return operators."""
+"""The public functions: structured Jacobians and Hessians as callables that return operators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.structure.calls import Call, CallReader
+from sympy_tensordiff.structure.calls import ArgumentReader, CheckedArguments
 from sympy_tensordiff.structure.chain_rule import hessian_terms, jacobian_terms
-from sympy_tensordiff.structure.pattern import Group, find_pattern, grouped
+from sympy_tensordiff.structure.pattern import TermGroup, find_pattern, group_terms
 from sympy_tensordiff.structure.points import evaluate
-from sympy_tensordiff.structure.terms import Term
-from sympy_tensordiff.structure.values import Entries, ValueKernel, directions_of
+from sympy_tensordiff.structure.terms import DerivativeTerm
+from sympy_tensordiff.structure.values import EntryEvaluator, ValueKernel, direction_symbols
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import short
@@ -35,7 +35,7 @@ BACKENDS = ("llvm", "numba", "numpy")
 
 
 class StructuredDerivative:
-    """A Jacobian or Hessian of known structure; made by `structured_hessian` and `structured_jacobian`.
+    """A compiled Jacobian or Hessian of known sparsity; made by `structured_hessian` and `structured_jacobian`.
 
     Calling it with arrays gives a `StructuredOperator`.
 
@@ -52,7 +52,7 @@ class StructuredDerivative:
         args: Any,
         functions: Sequence[Any],
         wrt: Any,
-        terms: tuple[Term, ...],
+        terms: tuple[DerivativeTerm, ...],
         symmetric: bool,
         backend: str = "llvm",
         **options: Any,
@@ -61,38 +61,38 @@ class StructuredDerivative:
         self.terms = terms
         self.is_symmetric = symmetric
         self._functions = tuple(functions)
-        self._variables = independent_variables(wrt)
+        self._variables = check_independent_variables(wrt)
         if backend not in BACKENDS:
             raise ArgumentError(
-                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; their text "
-                "for another backend is what .generate_code(backend) returns"
+                f"backend={backend!r}: structured derivatives are computed with 'llvm', 'numba' or 'numpy'; use "
+                ".generate_code(backend) for the text for another backend"
             )
         self._options = {"parallel": None if backend == "numpy" else False, "backend": backend, **options}
-        self._groups = grouped(terms)
+        self._groups = group_terms(terms)
         self._kernels: dict[Any, Any] = {}
-        self._entries: dict[Any, Entries] = {}
-        self._calls = CallReader(self.args, self._functions, self._index_parts())
+        self._entries: dict[Any, EntryEvaluator] = {}
+        self._arguments = ArgumentReader(self.args, self._functions, self._index_expressions())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.terms)} terms)"
 
     def __call__(self, *arrays: Any) -> StructuredOperator:
-        """The matrix at ``arrays``, as an operator of SciPy; rows and columns count the entries in C order.
+        """Return the matrix at ``arrays`` as a SciPy operator; rows and columns count the entries in C order.
 
         Raises
         ------
         ArgumentError, ArgumentTypeError
             If an array does not fit; the message names it.
         """
-        call = self._calls.read(arrays)
-        if self.dense_groups:  # products are computed later, when the caller may have changed the arrays
+        call = self._arguments.read(arrays)
+        if self.dense_groups:  # products are computed later; the caller may change the arrays
             call = call._replace(values=tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in call.values))
         from sympy_tensordiff.structure.operator import StructuredOperator  # SciPy takes long to import
 
         return StructuredOperator(self, call)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Rows and columns of all entries that are not 0 for structural reasons, in the order of `values`.
+        """Return rows and columns of all structurally nonzero entries, in the order of `values`.
 
         Parameters
         ----------
@@ -106,29 +106,29 @@ class StructuredDerivative:
         rows, columns : ndarray of int
             Sorted by row, then by column, each pair once.
         """
-        pattern = self.entries(self._calls.read(arrays), lower=lower).pattern
+        pattern = self.entries(self._arguments.read(arrays), lower=lower).pattern
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """The values in the order of `structure`, into ``out`` where it is given."""
-        call = self._calls.read(arrays)
-        return self.evaluated(self.entries(call, lower=lower), call, out)
+        """Return the values in the order of `structure`, written to ``out`` if given."""
+        call = self._arguments.read(arrays)
+        return self.evaluate_entries(self.entries(call, lower=lower), call, out)
 
     @property
     def source(self) -> str:
-        """The text of the module that computes `values`; empty where there are no terms."""
+        """The text of the module that computes `values`; empty without terms."""
         return self.kernel(self._groups).function.source if self._groups else ""
 
     @property
     def plan(self) -> str:
-        """The target of each result of the kernel, and the kernel's plan; empty where there are no terms."""
+        """The terms with their kernel results, and the plan of the kernel; empty without terms."""
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)
         return "\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan])
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
-        """The text of a function of the values of all terms, for use without this package.
+        """Return the text of a function of the values of all terms, for use without this package.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class StructuredDerivative:
         import matplotlib.pyplot as plt
         import scipy.sparse
 
-        pattern = self.entries(self._calls.read(arrays)).pattern
+        pattern = self.entries(self._arguments.read(arrays)).pattern
         ones = np.ones(len(pattern.columns))
         axes = plt.figure().add_subplot() if ax is None else ax
         axes.spy(scipy.sparse.csr_array((ones, pattern.columns, pattern.indptr), pattern.shape), **options)
@@ -168,8 +168,10 @@ class StructuredDerivative:
 
     # ------------------------------------------------------------------------ for the operator
 
-    def entries(self, call: Call, *, lower: bool = False, dense: bool = True) -> Entries:
-        """The entries at the sizes and data of a call; without the terms that fill blocks where ``dense`` is false."""
+    def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
+        """Return the evaluator of the entries at the sizes and index arrays of ``call``, cached; without the dense
+        terms if ``dense`` is false, without entries above the diagonal if ``lower``.
+        """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
         found = self._entries.get(key)
@@ -178,12 +180,16 @@ class StructuredDerivative:
                 self._entries.pop(next(iter(self._entries)))
             groups = self._groups if dense else [g for g in self._groups if not g.dense]
             with noticed("finding the entries that are not 0 at these sizes"):
-                pattern = find_pattern(groups, self.shapes(call.known), call.known, lower=lower)
-            found = self._entries[key] = Entries(pattern, groups, self.kernel)
+                pattern = find_pattern(groups, self.shapes(call.environment), call.environment, lower=lower)
+            found = self._entries[key] = EntryEvaluator(pattern, groups, self.kernel)
         return found
 
-    def evaluated(self, entries: Entries, call: Call, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The values of entries."""
+    def evaluate_entries(
+        self, entries: EntryEvaluator, call: CheckedArguments, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return the values of ``entries`` at the arguments ``call``, written to ``out`` if given; raise
+        `ArgumentError` if ``out`` does not fit.
+        """
         shape = entries.pattern.columns.shape
         if out is None:
             out = np.empty(shape, call.dtype)
@@ -192,39 +198,42 @@ class StructuredDerivative:
             raise ArgumentError(f"out has the shape and type {given}, the values have {needed}")
         return entries(call.values, out)
 
-    def kernel(self, groups: tuple[Group, ...]) -> ValueKernel:
-        """The kernel of groups, compiled once."""
+    def kernel(self, groups: tuple[TermGroup, ...]) -> ValueKernel:
+        """Return the kernel of ``groups``, compiled once."""
         if groups not in self._kernels:
             self._kernels[groups] = ValueKernel(self.args, groups, self._options)
         kernel: ValueKernel = self._kernels[groups]
         return kernel
 
     @cached_property
-    def dense_groups(self) -> list[Group]:
+    def dense_groups(self) -> list[TermGroup]:
         """The groups whose terms fill blocks."""
         return [group for group in self._groups if group.dense]
 
-    def shapes(self, known: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """The shapes of what the rows and what the columns count."""
+    def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """Return the numeric shapes of the tensors that the rows count, and of those that the columns count."""
         rows = self._variables if self.is_symmetric else self._functions
-        found = [[_shape(tensor, known) for tensor in side] for side in (rows, self._variables)]
+        found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
 
-    def product(self, arrays: Sequence[Any], known: dict[Any, Any], vector: NDArray[Any], *, transposed: bool) -> Any:
-        """The matrix, or its transpose, times a vector, by the derivative along a direction."""
-        rows, columns = self.shapes(known)
+    def multiply(
+        self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
+    ) -> Any:
+        """Return the matrix, or its transpose, times ``vector``, by a compiled derivative along a direction."""
+        rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)
         if kernel is None:
-            kernel = self._kernels[transposed] = self._product_kernel(transposed)
-        parts = split(vector, rows if transposed else columns)
+            kernel = self._kernels[transposed] = self._make_product_kernel(transposed)
+        parts = split_flat_vector(vector, rows if transposed else columns)
         result = kernel(*arrays, *parts)
-        return flat(result)
+        return to_flat_vector(result)
 
     # ------------------------------------------------------------------------ helpers
 
-    def _product_kernel(self, transposed: bool) -> Any:
+    def _make_product_kernel(self, transposed: bool) -> Any:
+        """Compile the matrix-vector product: an hvp of a Hessian, a vjp or jvp of a Jacobian."""
         sides = self._functions if transposed else self._variables
-        directions = directions_of(sides, self.args)
+        directions = direction_symbols(sides, self.args)
         if self.is_symmetric:
             results = hvp(self._functions[0], self._variables, directions)
         elif transposed:
@@ -234,7 +243,8 @@ class StructuredDerivative:
             results = tuple(jvp(f, self._variables, directions) for f in self._functions)
         return lambdify((*self.args, *directions), tuple(results), **self._options)
 
-    def _index_parts(self) -> list[Any]:
+    def _index_expressions(self) -> list[Any]:
+        """Return all index expressions, range ends and conditions of the terms."""
         found: list[Any] = []
         for term in self.terms:
             found += [*term.row.indices, *term.column.indices, *term.conditions]
@@ -244,7 +254,7 @@ class StructuredDerivative:
 
 @explained
 def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """The Hessian of a scalar as a sparse or structured operator, compiled.
+    """Return the Hessian of a scalar as a compiled callable that gives a sparse or structured operator.
 
     Parameters
     ----------
@@ -262,13 +272,13 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
     -------
     StructuredDerivative
         Called with arrays, it gives a `StructuredOperator`, which is a ``scipy.sparse.linalg.LinearOperator`` with
-        ``diagonal``, ``block``, ``tocsr``, ``toarray`` and ``solve``. Its ``structure`` and ``values`` are what
-        interior point solvers ask for.
+        ``diagonal``, ``block``, ``tocsr``, ``toarray`` and ``solve``. ``structure`` and ``values`` have the
+        format of interior point solvers.
 
     Raises
     ------
     ArgumentError
-        If ``loss`` is no scalar or ``wrt`` is empty.
+        If ``loss`` is not a scalar or ``wrt`` is empty.
     UnsupportedError
         If the loss is more than scalar functions, sums, maxima and minima: a product over a range, an inverse. Or if
         a variable is a symmetric matrix.
@@ -298,16 +308,16 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
            [-4., 10., -4.],
            [ 0., -4.,  2.]])
     """
-    args, loss, wrt = _in_order("hessian", args, loss, wrt)
+    args, loss, wrt = _normalise_argument_order("hessian", args, loss, wrt)
     own = as_operand(loss, "the loss")
     if shape := tuple(getattr(own, "shape", ())):
         raise ArgumentError(f"the loss has the shape {shape}: a Hessian is that of a scalar, sum it first")
-    return StructuredDerivative(args, [own], wrt, hessian_terms(own, independent_variables(wrt)), True, **options)
+    return StructuredDerivative(args, [own], wrt, hessian_terms(own, check_independent_variables(wrt)), True, **options)
 
 
 @explained
 def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """The Jacobian of a tensor as a sparse or structured operator, compiled.
+    """Return the Jacobian of a tensor as a compiled callable that gives a sparse or structured operator.
 
     Parameters
     ----------
@@ -344,64 +354,71 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
-    args, T, wrt = _in_order("jacobian", args, T, wrt)
+    args, T, wrt = _normalise_argument_order("jacobian", args, T, wrt)
     functions = [as_operand(f, "the function") for f in (T if isinstance(T, tuple | list) else (T,))]
     if not functions:
         raise ArgumentError("structured_jacobian needs at least one function")
     return StructuredDerivative(
-        args, functions, wrt, jacobian_terms(functions, independent_variables(wrt)), False, **options
+        args, functions, wrt, jacobian_terms(functions, check_independent_variables(wrt)), False, **options
     )
 
 
-def _in_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return arguments, function and variables, where the arguments may be missing."""
+def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
+    """Return arguments, function and variables for the calls ``(args, f, wrt)`` and ``(f, wrt)``; raise
+    `ArgumentTypeError` if an argument is not a symbol.
+    """
     if wrt is None:
         args, function, wrt = function, args, function
     given = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
     for arg in given:
         if isinstance(arg, sympy.Expr) and not isinstance(arg, TensorSymbol) and not arg.is_symbol:
             raise ArgumentTypeError(
-                f"{short(arg)} is no argument of a call: the order is td.structured_{kind}(args, f, wrt), with args as "
-                f"td.lambdify takes them, or td.structured_{kind}(f, wrt) where the variables are all arguments"
+                f"{short(arg)} is not an argument of a call: the order is td.structured_{kind}(args, f, wrt), with "
+                f"args as td.lambdify takes them, or td.structured_{kind}(f, wrt) where the variables are all arguments"
             )
     return given, function, wrt
 
 
-def variables_of(wrt: Any) -> tuple[Any, ...]:
-    """The variables, each once, as a tuple."""
+def check_variables(wrt: Any) -> tuple[Any, ...]:
+    """Return ``wrt`` as a tuple of real tensor symbols or symbols; raise if it is empty, repeats one or has another
+    type.
+    """
     variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
     if not variables:
         raise ArgumentError("wrt is empty: name at least one variable")
     for variable in variables:
         if not isinstance(variable, TensorSymbol | sympy.Symbol) or getattr(variable, "dtype", float) is int:
-            raise ArgumentTypeError(f"wrt holds {variable}, which is no tensor symbol or symbol of real numbers")
+            raise ArgumentTypeError(f"wrt contains {variable}, which is not a tensor symbol or symbol of real numbers")
     if len(set(variables)) < len(variables):
-        raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
+        raise ArgumentError(f"wrt contains a variable twice: {', '.join(map(str, variables))}")
     return variables
 
 
-def independent_variables(wrt: Any) -> tuple[Any, ...]:
-    """The variables, whose entries do not depend on one another."""
-    variables = variables_of(wrt)
+def check_independent_variables(wrt: Any) -> tuple[Any, ...]:
+    """Return ``wrt`` as a tuple as `check_variables` does; raise `UnsupportedError` for a symmetric matrix, whose
+    entries depend on one another.
+    """
+    variables = check_variables(wrt)
     for variable in variables:
         if getattr(variable, "symmetric", False):
             raise UnsupportedError(
-                f"wrt holds {variable}, a symmetric matrix: its entries are not independent of one another, so that a "
-                "row for each has no pattern of its own; take a matrix that is not declared symmetric"
+                f"wrt contains {variable}, a symmetric matrix: its entries are not independent of one another, so that "
+                "a row for each has no pattern of its own; take a matrix that is not declared symmetric"
             )
     return variables
 
 
-def _shape(tensor: Any, known: dict[Any, Any]) -> tuple[int, ...]:
-    return tuple(int(evaluate(sympy.sympify(extent), known)) for extent in getattr(tensor, "shape", ()))
+def _numeric_shape(tensor: Any, environment: dict[Any, Any]) -> tuple[int, ...]:
+    """Return the shape of ``tensor`` at the sizes of ``environment``; () for a scalar."""
+    return tuple(int(evaluate(sympy.sympify(extent), environment)) for extent in getattr(tensor, "shape", ()))
 
 
-def split(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """The parts of a flat vector, each in its shape."""
+def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Split a flat vector into views of the given shapes."""
     ends = [*accumulate(map(math.prod, shapes), initial=0)]
     return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 
 
-def flat(parts: Any) -> NDArray[Any]:
-    """Arrays and numbers, one after the other."""
+def to_flat_vector(parts: Any) -> NDArray[Any]:
+    """Return the entries of all arrays and numbers in ``parts``, concatenated."""
     return np.concatenate([np.ravel(part) for part in parts])

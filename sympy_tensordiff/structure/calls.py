@@ -1,4 +1,4 @@
-"""The arguments of a call of a structured derivative: checked once for each combination of sizes and data."""
+"""Check the arguments of a call of a structured derivative, and reuse the checks for equal sizes and index arrays."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
-class Call(NamedTuple):
-    """The arguments of a call as kernels take them.
+class CheckedArguments(NamedTuple):
+    """The arguments of one call, checked and converted for the kernels, with the sizes read off their shapes.
 
     Attributes
     ----------
     values : tuple
-        Arrays of the type of the results, in C order; numbers.
-    known : dict
-        The sizes by their symbols, and copies of the arrays of integers by their tensors.
+        Arrays of the type of the results, in C order, and numbers.
+    environment : dict
+        The sizes by symbol, and copies of the integer arrays by tensor.
     key : tuple
-        Equal for calls of which ``known`` is the same, as far as a pattern depends on it.
+        A cache key: equal for calls whose sizes and index arrays give the same sparsity pattern.
     dtype : dtype
         The type of the results.
     """
 
     values: tuple[Any, ...]
-    known: dict[Any, Any]
+    environment: dict[Any, Any]
     key: tuple[Any, ...]
     dtype: np.dtype[Any]
 
 
-class CallReader:
-    """Reads the arguments of calls.
+class ArgumentReader:
+    """Checks and converts the arguments of calls of one structured derivative; caches the last call.
 
     Parameters
     ----------
@@ -46,40 +46,41 @@ class CallReader:
         The symbols of the arguments.
     functions : tuple of Expr
         The expressions whose reads are checked.
-    places : sequence of Expr
+    index_expressions : sequence of Expr
         The index expressions and conditions on which a pattern depends.
     """
 
-    def __init__(self, args: tuple[Any, ...], functions: Sequence[Any], places: Sequence[Any]) -> None:
+    def __init__(self, args: tuple[Any, ...], functions: Sequence[Any], index_expressions: Sequence[Any]) -> None:
         self._args = args
         self._checker = ArgumentChecker(build_program(args, tuple(functions)))
         self._sizes = size_checker(args, functions)
-        self._symbols = free_symbols_in([*args, *functions, *places])
-        tensors = {node for node in nodes_in(places) if isinstance(node, TensorSymbol)}
-        self._is_data = [isinstance(a, TensorSymbol) and a.dtype is int for a in args]
-        self._is_key = [data and a in tensors for a, data in zip(args, self._is_data, strict=True)]
-        self._last: tuple[Recent, Call] | None = None
+        self._symbols = free_symbols_in([*args, *functions, *index_expressions])
+        tensors = {node for node in nodes_in(index_expressions) if isinstance(node, TensorSymbol)}
+        self._is_index_array = [isinstance(a, TensorSymbol) and a.dtype is int for a in args]
+        self._is_key = [is_index and a in tensors for a, is_index in zip(args, self._is_index_array, strict=True)]
+        self._last: tuple[Recent, CheckedArguments] | None = None
 
-    def read(self, arrays: Sequence[Any]) -> Call:
-        """Return the checked arguments."""
+    def read(self, arrays: Sequence[Any]) -> CheckedArguments:
+        """Return the checked ``arrays`` with their sizes; raise the error of the check if one does not fit."""
         last = self._last
         if last is not None and (values := last[0].prepare(arrays)) is not None:
             return last[1]._replace(values=tuple(values))
         prepared = self._checker.prepare(arrays)
         sizes = self._sizes.sizes(prepared.values)  # by the names of symbols, which identifiers need not be
-        known: dict[Any, Any] = {s: sizes[str(s)] for s in self._symbols if str(s) in sizes}
-        data = zip(self._args, prepared.values, self._is_data, strict=True)
-        known |= {argument: np.array(value) for argument, value, is_data in data if is_data}
+        environment: dict[Any, Any] = {s: sizes[str(s)] for s in self._symbols if str(s) in sizes}
+        arguments = zip(self._args, prepared.values, self._is_index_array, strict=True)
+        environment |= {argument: np.array(value) for argument, value, is_index_array in arguments if is_index_array}
         digests = [_digest(v) for v, is_key in zip(prepared.values, self._is_key, strict=True) if is_key]
-        call = Call(prepared.values, known, (*sorted(sizes.items()), *digests), prepared.dtype)
+        call = CheckedArguments(prepared.values, environment, (*sorted(sizes.items()), *digests), prepared.dtype)
         recent = remember(self._checker.arguments, arrays, prepared, _nothing)
         self._last = None if recent is None else (recent, call)
         return call
 
 
 def _digest(array: Any) -> tuple[Any, ...]:
+    """Return the shape and a hash of the contents of ``array``, as part of a cache key."""
     return np.shape(array), hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
 
 
 def _nothing(*_: Any) -> None:
-    """Run nothing: a call is only read."""
+    """Do nothing: passed where `remember` expects the function to run on the checked arguments."""

@@ -4,7 +4,7 @@ A function in index notation is a composition of scalar functions and sums. Let 
 ``r`` of the variables and inner sums ``s`` of them. The first derivative has one term for each read, and the terms of
 each inner sum times its partial derivative; the second has one for each pair of reads, the products of the first-order
 terms of each pair of sums, and the second-order terms of each sum. This is the structure of partially separable
-functions (Griewank & Toint 1982), applied at each sum. No delta appears: a read says itself to which row it belongs.
+functions (Griewank & Toint 1982), applied at each sum. No delta appears: the indices of a read are its row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sympy import Expr, Piecewise
 
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term, normalised, written_out
+from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange, normalise_terms, to_index_notation
 from sympy_tensordiff.symbolic.indices import Substitution
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
@@ -28,16 +28,16 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 """The nodes that a structured derivative differentiates through."""
 
 
-class _First(NamedTuple):
-    """One term of a first derivative."""
+class _GradientTerm(NamedTuple):
+    """One term of a first derivative: ``value`` at ``position`` for all points of ``binders``."""
 
-    binders: tuple[Binder, ...]
+    binders: tuple[IndexRange, ...]
     value: Expr
-    place: BlockIndex
+    position: BlockIndex
 
 
-def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the second derivative of a scalar.
+def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
+    """Return the terms of the second derivative of the scalar ``loss`` with respect to ``variables``.
 
     Examples
     --------
@@ -49,122 +49,135 @@ def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[Term, ...]:
     2*x[k + 1] at [0, k] x [0, k] for k = 0 .. n - 2
     2*x[k] at [0, k] x [0, k + 1] and transposed for k = 0 .. n - 2
     """
-    return normalised(_second(written_out(loss), tuple(variables)))
+    return normalise_terms(_second_order_terms(to_index_notation(loss), tuple(variables)))
 
 
-def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[Term, ...]:
-    """The terms of the first derivatives of tensors or scalars, whose rows are the entries of all of them in turn."""
-    found: list[Term] = []
+def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
+    """Return the terms of the first derivatives of ``functions`` (tensors or scalars) with respect to ``variables``;
+    rows count the entries of all functions, concatenated.
+    """
+    found: list[DerivativeTerm] = []
     for number, function in enumerate(functions):
         shape = tuple(getattr(function, "shape", ()))
-        axes = tuple(Binder(sympy.Dummy(f"i{a}", integer=True), sympy.S.Zero, n - 1) for a, n in enumerate(shape))
+        axes = tuple(IndexRange(sympy.Dummy(f"i{a}", integer=True), sympy.S.Zero, n - 1) for a, n in enumerate(shape))
         row = BlockIndex(number, tuple(binder.index for binder in axes))
-        body = written_out(function[row.indices] if shape else function)
-        for first in _first(body, tuple(variables)):
-            found.append(Term((*axes, *first.binders), (), first.value, row, first.place))
-    return normalised(found)
+        body = to_index_notation(function[row.indices] if shape else function)
+        for first in _gradient_terms(body, tuple(variables)):
+            found.append(DerivativeTerm((*axes, *first.binders), (), first.value, row, first.position))
+    return normalise_terms(found)
 
 
 # ---------------------------------------------------------------------------- the chain rule
 
 
-class _Cut(NamedTuple):
-    """A scalar with symbols in place of the reads of the variables and of the sums that hold them."""
+class _OuterFunction(NamedTuple):
+    """A scalar as a function of symbols that replace its reads of the variables and its inner reductions; ``restore``
+    puts the replaced expressions back.
+    """
 
     function: Expr
     reads: dict[Expr, BlockIndex]
     sums: dict[Expr, Expr]
-    back: Replacement
+    restore: Replacement
 
 
-def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """The second derivative of one scalar; of a pair of places that differ, one is given and mirrored."""
+def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[DerivativeTerm]:
+    """Yield the terms of the second derivative of ``scalar``; off-diagonal pairs occur once, marked as mirrored."""
     if isinstance(scalar, REDUCTIONS):
-        binders, body, weight = _opened(scalar)
-        for term in _second(body, variables):
+        binders, body, weight = _open_reduction(scalar)
+        for term in _second_order_terms(body, variables):
             yield term._replace(binders=(*binders, *term.binders), value=weight * term.value)
         return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
+    outer = _split_outer_function(scalar, variables)
+    symbols = (*outer.reads, *outer.sums)
     if not symbols:
         return
-    slopes = gradient(cut.function, tuple(cut.sums)) if cut.sums else ()
-    curvature = hessian(cut.function, symbols)
+    slopes = gradient(outer.function, tuple(outer.sums)) if outer.sums else ()
+    curvature = hessian(outer.function, symbols)
     for a, left in enumerate(symbols):
         for b in range(a, len(symbols)):
             value = curvature[a][b]
             if value != 0:
-                yield from _products(cut, left, symbols[b], cut.back(value), variables)
-    for total, slope in zip(cut.sums.values(), slopes, strict=True):
-        for term in _second(total, variables):
-            yield term._replace(value=cut.back(slope) * term.value)
+                yield from _cross_terms(outer, left, symbols[b], outer.restore(value), variables)
+    for total, slope in zip(outer.sums.values(), slopes, strict=True):
+        for term in _second_order_terms(total, variables):
+            yield term._replace(value=outer.restore(slope) * term.value)
 
 
-def _products(cut: _Cut, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """All terms of one second partial derivative; of a pair that differs, the other order is the mirrored one."""
-    rights = _reads_of(cut, right, variables)
-    for a, one in enumerate(_reads_of(cut, left, variables)):
+def _cross_terms(
+    outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
+) -> Iterator[DerivativeTerm]:
+    """Yield the terms of one second partial derivative ``value`` with respect to the symbols ``left`` and ``right``,
+    times the first derivatives of both; unequal pairs occur once, marked as mirrored.
+    """
+    rights = _gradient_terms_of_symbol(outer, right, variables)
+    for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
         for b, other in enumerate(rights):
             if left != right or a <= b:
                 binders, mirrored = (*one.binders, *other.binders), left != right or a < b
-                yield Term(binders, (), value * one.value * other.value, one.place, other.place, mirrored)
+                yield DerivativeTerm(
+                    binders, (), value * one.value * other.value, one.position, other.position, mirrored
+                )
 
 
-def _reads_of(cut: _Cut, symbol: Expr, variables: tuple[Expr, ...]) -> list[_First]:
-    if symbol in cut.reads:
-        return [_First((), sympy.S.One, cut.reads[symbol])]
-    return list(_first(cut.sums[symbol], variables))
+def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
+    """Return the first-derivative terms of the read or the reduction that ``symbol`` replaces."""
+    if symbol in outer.reads:
+        return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
+    return list(_gradient_terms(outer.sums[symbol], variables))
 
 
-def _first(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_First]:
-    """The first derivative of one scalar; each call has indices of its own."""
+def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_GradientTerm]:
+    """Yield the terms of the first derivative of ``scalar``, each call with fresh bound indices."""
     if isinstance(scalar, REDUCTIONS):
-        binders, body, weight = _opened(scalar)
-        for first in _first(body, variables):
+        binders, body, weight = _open_reduction(scalar)
+        for first in _gradient_terms(body, variables):
             yield first._replace(binders=(*binders, *first.binders), value=weight * first.value)
         return
-    cut = _cut(scalar, variables)
-    symbols = (*cut.reads, *cut.sums)
+    outer = _split_outer_function(scalar, variables)
+    symbols = (*outer.reads, *outer.sums)
     if not symbols:
         return
-    for symbol, slope in zip(symbols, gradient(cut.function, symbols), strict=True):
+    for symbol, slope in zip(symbols, gradient(outer.function, symbols), strict=True):
         if slope != 0:
-            for first in _reads_of(cut, symbol, variables):
-                yield first._replace(value=cut.back(slope) * first.value)
+            for first in _gradient_terms_of_symbol(outer, symbol, variables):
+                yield first._replace(value=outer.restore(slope) * first.value)
 
 
-def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
-    """Put real symbols in place of what the derivative goes through."""
+def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
+    """Replace the reads of ``variables`` and the reductions that depend on them by real symbols; raise
+    `UnsupportedError` for any other node that depends on them and is not a scalar function.
+    """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}
-    stand_ins: dict[Expr, Expr] = {}
+    symbol_of: dict[Expr, Expr] = {}
     stack, seen = [scalar], set[int]()
     while stack:
         node = stack.pop()
-        if id(node) in seen or node in stand_ins:
+        if id(node) in seen or node in symbol_of:
             continue
         seen.add(id(node))
         tensor = node.tensor if isinstance(node, TensorEntry) else node
         if tensor in variables:
             indices = tuple(node.indices) if isinstance(node, TensorEntry) else ()
-            stand_ins[node] = symbol = sympy.Dummy("r", real=True)
+            symbol_of[node] = symbol = sympy.Dummy("r", real=True)
             reads[symbol] = BlockIndex(variables.index(tensor), indices)
-        elif isinstance(node, REDUCTIONS) and _reads_any(node, variables):
-            stand_ins[node] = symbol = sympy.Dummy("s", real=True)
+        elif isinstance(node, REDUCTIONS) and _depends_on(node, variables):
+            symbol_of[node] = symbol = sympy.Dummy("s", real=True)
             sums[symbol] = node
-        elif _binds(node) and _reads_any(node, variables):
+        elif _is_opaque(node) and _depends_on(node, variables):
             raise UnsupportedError(
                 f"{type(node).__name__} in {node}: a structured derivative goes through scalar functions, sums, maxima "
                 "and minima in index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
             )
-        elif not _binds(node):
+        elif not _is_opaque(node):
             stack += reversed(parts(node))
-    function = Replacement(stand_ins)(scalar)
-    return _Cut(function, reads, sums, Replacement({symbol: node for node, symbol in stand_ins.items()}))
+    function = Replacement(symbol_of)(scalar)
+    return _OuterFunction(function, reads, sums, Replacement({symbol: node for node, symbol in symbol_of.items()}))
 
 
-def _binds(node: Any) -> bool:
-    """Whether a node is more than a scalar function of its arguments."""
+def _is_opaque(node: Any) -> bool:
+    """Return whether ``node`` is not a plain scalar function of its arguments: a binder, an entry or a whole tensor."""
     return (
         hasattr(node, "limits")
         or isinstance(node, TensorComprehension | TensorEntry)
@@ -172,27 +185,28 @@ def _binds(node: Any) -> bool:
     )
 
 
-def _reads_any(node: Expr, variables: tuple[Expr, ...]) -> bool:
+def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
+    """Return whether any of ``variables`` is free in ``node``."""
     return not free_symbols_in([node]).isdisjoint(variables)
 
 
-def _opened(reduction: Any) -> tuple[tuple[Binder, ...], Expr, Expr]:
-    """Return the binders of a sum or an extremum, outermost first, under names of their own, its body, and a weight.
+def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
+    """Return the renamed binders of a sum or an extremum, outermost first, its body, and a weight: the derivative of
+    the reduction is the sum of the weight times the derivative of the body.
 
-    The derivative is the sum of the weight times that of the body. In an extremum the bodies that are equal to it share
-    the weight 1, and their choice is constant: so is the weight.
+    The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """
-    binders, body = _renamed(reduction)
+    binders, body = _rename_bound_indices(reduction)
     if isinstance(reduction, IndexedSum):
         return binders, body, sympy.S.One
-    own, *limits = reduction.args
-    is_chosen = Piecewise((sympy.S.One, sympy.Eq(own, reduction)), (sympy.S.Zero, True), evaluate=False)
-    share = 1 / IndexedSum(is_chosen, *limits)
+    inner_body, *limits = reduction.args
+    attains = Piecewise((sympy.S.One, sympy.Eq(inner_body, reduction)), (sympy.S.Zero, True), evaluate=False)
+    share = 1 / IndexedSum(attains, *limits)
     return binders, body, Piecewise((share, sympy.Eq(body, reduction)), (sympy.S.Zero, True), evaluate=False)
 
 
-def _renamed(total: Any) -> tuple[tuple[Binder, ...], Expr]:
-    """The binders of a reduction, outermost first, under names of their own, and its body."""
+def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
+    """Return the binders of a reduction, outermost first, and its body, with fresh names for the bound indices."""
     body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
     names = Replacement(Substitution({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}))
-    return tuple(Binder(*map(names, limit)) for limit in limits), names(body)
+    return tuple(IndexRange(*map(names, limit)) for limit in limits), names(body)

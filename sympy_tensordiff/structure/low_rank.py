@@ -1,4 +1,4 @@
-"""Terms that fill blocks as products of two thin matrices: ``sum over r of left[r, row] * right[r, column]``."""
+"""Dense terms as low-rank products of two thin factors: ``sum over r of left[r, row] * right[r, column]``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scipy.sparse.linalg import LinearOperator
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.structure.pattern import Group, find_pattern
-from sympy_tensordiff.structure.points import evaluate, holds
-from sympy_tensordiff.structure.terms import Binder, BlockIndex, Term
-from sympy_tensordiff.structure.values import over_box
+from sympy_tensordiff.structure.pattern import TermGroup, find_pattern
+from sympy_tensordiff.structure.points import all_hold, evaluate
+from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange
+from sympy_tensordiff.structure.values import shift_to_origin
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -23,88 +23,98 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
-class _Factors(NamedTuple):
-    """The two factors of a term, each over the inner indices and its own ones."""
-
-    inner: tuple[Binder, ...]
-    left: tuple[tuple[Binder, ...], Expr, BlockIndex]
-    right: tuple[tuple[Binder, ...], Expr, BlockIndex]
-
-
-def low_rank_factors(operator: LinearOperator, most: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Arrays ``left``, ``right``: ``left.T @ right`` is the sum of the dense terms, of rank at most ``most``.
-
-    None where a term is no such product, has conditions, or the rank is larger.
+class _SeparatedTerm(NamedTuple):
+    """A dense term as a product: ``inner`` are the summed index ranges, and each side has its own ranges, its value and
+    its row or column position.
     """
-    derivative, known = operator._derivative, operator._known
-    found: list[tuple[Any, Any]] = []
+
+    inner: tuple[IndexRange, ...]
+    left: tuple[tuple[IndexRange, ...], Expr, BlockIndex]
+    right: tuple[tuple[IndexRange, ...], Expr, BlockIndex]
+
+
+def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return arrays ``left``, ``right`` such that ``left.T @ right`` is the sum of the dense terms; None if a term has
+    conditions, is not separable, or the rank exceeds ``max_rank``.
+    """
+    derivative, environment = operator._derivative, operator._environment
+    factor_pairs: list[tuple[Any, Any]] = []
     rank = 0
     for group in derivative.dense_groups:
-        if not holds([c for c in group.conditions if not c.free_symbols & {b.index for b in group.binders}], known):
+        if not all_hold(
+            [c for c in group.conditions if not c.free_symbols & {b.index for b in group.binders}], environment
+        ):
             continue
         for term in group.terms:
-            factors = _factors(term)
+            factors = _separate_term(term)
             if factors is None:
                 return None
-            own = math.prod(_length(b, known) for b in factors.inner)
-            rank += own * (1 + term.mirrored)
-            if rank > most:
+            own_rank = math.prod(_range_length(b, environment) for b in factors.inner)
+            rank += own_rank * (1 + term.mirrored)
+            if rank > max_rank:
                 return None
-            if own:
-                sides = [_matrix(operator, factors.inner, side, axis) for axis, side in enumerate(factors[1:])]
-                found += [(sides[0], sides[1])] + ([(sides[1], sides[0])] if term.mirrored else [])
-    if not found:
+            if own_rank:
+                sides = [_factor_matrix(operator, factors.inner, side, axis) for axis, side in enumerate(factors[1:])]
+                factor_pairs += [(sides[0], sides[1])] + ([(sides[1], sides[0])] if term.mirrored else [])
+    if not factor_pairs:
         return np.zeros((0, operator.shape[0])), np.zeros((0, operator.shape[1]))
-    return np.concatenate([left for left, _ in found]), np.concatenate([right for _, right in found])
+    return np.concatenate([left for left, _ in factor_pairs]), np.concatenate([right for _, right in factor_pairs])
 
 
-def _factors(term: Term) -> _Factors | None:
-    """Each factor of the value goes to the side whose indices it holds; the others go to the left."""
+def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
+    """Split the value of ``term`` into a factor that depends on the row indices and one that depends on the column
+    indices; None if a factor depends on both or a range or condition is not constant.
+    """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):
         return None
-    value, inner = term.value, tuple[Binder, ...]()
+    value, inner = term.value, tuple[IndexRange, ...]()
     outside: list[Expr] = []
     sums: list[Expr] = []
     for factor in sympy.Mul.make_args(value):
         (sums if isinstance(factor, IndexedSum) and factor.free_symbols & indices else outside).append(factor)
     if len(sums) == 1:
-        limits = [Binder(*limit) for limit in reversed(sums[0].args[1:])]
+        limits = [IndexRange(*limit) for limit in reversed(sums[0].args[1:])]
         if not set().union(*(b.low.free_symbols | b.high.free_symbols for b in limits)) & indices:
             value, inner = sympy.Mul(*outside, sums[0].args[0]), tuple(limits)
     row = {b for b in term.binders if b.index in set().union(*(e.free_symbols for e in term.row.indices))}
     sides: list[list[Expr]] = [[], []]
     for factor in sympy.Mul.make_args(value):
         free = free_symbols_in([factor])
-        holding = {b for b in term.binders if b.index in free}
-        if holding & row and holding - row:
+        ranges_in_factor = {b for b in term.binders if b.index in free}
+        if ranges_in_factor & row and ranges_in_factor - row:
             return None
-        sides[int(bool(holding - row))].append(factor)
-    own = [tuple(b for b in term.binders if (b in row) == is_row) for is_row in (True, False)]
+        sides[int(bool(ranges_in_factor - row))].append(factor)
+    own_ranges = [tuple(b for b in term.binders if (b in row) == is_row) for is_row in (True, False)]
     boxes = [end for b in (*inner, *term.binders) for end in (b.low, b.high)]
     if any(end.free_symbols & {b.index for b in (*inner, *term.binders)} or data_of(end) for end in boxes):
         return None
     left, right = sympy.Mul(*sides[0]), sympy.Mul(*sides[1])
-    return _Factors(inner, (own[0], left, term.row), (own[1], right, term.column))
+    return _SeparatedTerm(inner, (own_ranges[0], left, term.row), (own_ranges[1], right, term.column))
 
 
-def _length(binder: Binder, known: dict[Any, Any]) -> int:
-    return max(0, int(evaluate(binder.high, known)) - int(evaluate(binder.low, known)) + 1)
+def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
+    """Return the number of integers in the range of ``binder`` at the sizes of ``environment``, 0 if it is empty."""
+    return max(0, int(evaluate(binder.high, environment)) - int(evaluate(binder.low, environment)) + 1)
 
 
-def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis: int) -> NDArray[Any]:
-    """One factor: a row for each point of the inner indices, a column for each place on an axis of the matrix."""
-    derivative, known = operator._derivative, operator._known
-    own, value, place = side
+def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
+    """Evaluate one side of a separated term: a row for each point of the ``inner`` indices, a column for each row
+    (``axis`` 0) or column (``axis`` 1) of the derivative.
+    """
+    derivative, environment = operator._derivative, operator._environment
+    own_ranges, value, position = side
     key = ("factor", inner, side)
     if key not in derivative._kernels:
-        moved, axes = over_box((*inner, *own))
-        tensor = TensorComprehension(Replacement(Substitution(moved))(value), *axes)
+        shifts, axes = shift_to_origin((*inner, *own_ranges))
+        tensor = TensorComprehension(Replacement(Substitution(shifts))(value), *axes)
         derivative._kernels[key] = lambdify(derivative.args, tensor, **derivative._options)
     values = derivative._kernels[key](*operator._call.values)
-    rank = math.prod(_length(b, known) for b in inner)
-    group = Group(own, (), (Term(own, (), sympy.S.One, place, BlockIndex(0, ())),), False)
-    pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)
+    rank = math.prod(_range_length(b, environment) for b in inner)
+    group = TermGroup(
+        own_ranges, (), (DerivativeTerm(own_ranges, (), sympy.S.One, position, BlockIndex(0, ())),), False
+    )
+    pattern = find_pattern([group], (derivative.shapes(environment)[axis], [()]), environment)
     result = np.zeros((rank, pattern.shape[0]))
     counts = np.diff(pattern.starts) if pattern.starts is not None else 1
     np.add.at(result.T, np.repeat(pattern.rows, counts), values.reshape(rank, -1).T[pattern.sources])

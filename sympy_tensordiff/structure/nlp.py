@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.structure.api import flat, independent_variables, split, structured_hessian, structured_jacobian
-from sympy_tensordiff.structure.values import directions_of, unused
+from sympy_tensordiff.structure.api import (
+    check_independent_variables,
+    split_flat_vector,
+    structured_hessian,
+    structured_jacobian,
+    to_flat_vector,
+)
+from sympy_tensordiff.structure.values import direction_symbols, unused_name
 from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -22,7 +28,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class FlatVariables:
-    """Variables of known shapes, and their flat vector.
+    """Converts between variables of known shapes and one flat vector of all their entries.
 
     Parameters
     ----------
@@ -42,42 +48,48 @@ class FlatVariables:
         self.size = sum(map(math.prod, self.shapes))
 
     def parts(self, x: Any) -> list[Any]:
-        """The variables in order, each in its shape, as views of ``x`` where it is an array of numbers."""
+        """Split the flat vector ``x`` into the values of the variables, as views in their shapes; raise `ArgumentError`
+        for a wrong length.
+        """
         vector = np.asarray(x, dtype=float)
         if vector.shape != (self.size,):
             raise ArgumentError(
                 f"the vector of unknowns has the shape {vector.shape}, the problem needs ({self.size},)"
             )
-        return split(vector, self.shapes)
+        return split_flat_vector(vector, self.shapes)
 
     def unravel(self, x: Any) -> dict[str, Any]:
-        """The variables by name, each in its shape."""
+        """Return the values in the flat vector ``x`` by variable name, each in its shape."""
         return dict(zip(self.names, self.parts(x), strict=True))
 
     def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
-        """The flat vector of values, by name or by symbol."""
+        """Return the flat vector of ``values``, given by name or by symbol; raise `ArgumentError` for wrong names or
+        shapes.
+        """
         given = {str(getattr(key, "name", key)): np.asarray(value, dtype=float) for key, value in values.items()}
         if set(given) != set(self.names):
             raise ArgumentError(f"values are given for {', '.join(given)}, the variables are {', '.join(self.names)}")
         for name, shape in zip(self.names, self.shapes, strict=True):
             if given[name].shape != shape:
                 raise ArgumentError(f"the value of {name} has the shape {given[name].shape}, it needs {shape}")
-        return flat(given[name] for name in self.names)
+        return to_flat_vector(given[name] for name in self.names)
 
 
-def starting_at(variables: Sequence[Any], start: Any, several: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Variables in the shapes of what they start from, an array for each, and its flat vector."""
-    arrays = [np.asarray(array, dtype=float) for array in (start if several else (start,))]
+def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
+    """Return the variables in the shapes of the arrays ``start`` (one array, or a sequence if ``is_sequence``), and the
+    flat vector of these.
+    """
+    arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):
         raise ArgumentError(f"start has {len(arrays)} arrays, there are {len(variables)} variables")
-    return FlatVariables(variables, [array.shape for array in arrays]), flat(arrays)
+    return FlatVariables(variables, [array.shape for array in arrays]), to_flat_vector(arrays)
 
 
 class NonlinearProgram:
     """Minimise an objective where tensors of constraints are within bounds; made by `nlp`.
 
-    The methods are those that cyipopt asks of a problem object, on one flat vector of all variables in C order, one
-    after the other. Constraints count in the same way.
+    The methods are those of a cyipopt problem object, on one flat vector of all variables in C order, concatenated.
+    Constraints are concatenated in the same way.
 
     Attributes
     ----------
@@ -102,8 +114,8 @@ class NonlinearProgram:
         others = [a for a in data if a not in variables]
         arguments = (*variables, *others)
         self._data = [np.asarray(data[a]) if isinstance(a, TensorSymbol) else data[a] for a in others]
-        factor = sympy.Symbol(unused("obj_factor", arguments), real=True)
-        multipliers = directions_of(constraints, arguments, "lagrange")
+        factor = sympy.Symbol(unused_name("obj_factor", arguments), real=True)
+        multipliers = direction_symbols(constraints, arguments, "lagrange")
         lagrangian = factor * objective
         for constraint, multiplier in zip(constraints, multipliers, strict=True):
             lagrangian += reductions.sum(constraint * multiplier)
@@ -114,67 +126,77 @@ class NonlinearProgram:
         self._hessian = structured_hessian((*arguments, factor, *multipliers), lagrangian, variables)
         self._flat, self.x0 = start
         self.n = self._flat.size
-        values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
+        values = self._constraints(*self._call_arguments(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
         self.m = sum(map(math.prod, self._constraint_shapes))
-        self.lb, self.ub = _bounds(bounds, variables, self._flat.shapes, (-np.inf, np.inf))
-        self.cl, self.cu = _bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
+        self.lb, self.ub = _flat_bounds(bounds, variables, self._flat.shapes, (-np.inf, np.inf))
+        self.cl, self.cu = _flat_bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
 
     def objective(self, x: NDArray[Any]) -> float:
-        """The objective."""
-        return float(self._objective(*self._arrays(x)))
+        """Return the objective at ``x``."""
+        return float(self._objective(*self._call_arguments(x)))
 
     def gradient(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The gradient of the objective."""
-        return flat(self._gradient(*self._arrays(x)))
+        """Return the gradient of the objective at ``x``."""
+        return to_flat_vector(self._gradient(*self._call_arguments(x)))
 
     def constraints(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The constraints, one after the other."""
+        """Return the values of all constraints at ``x``, concatenated."""
         if self._constraints is None:
             return np.zeros(0)
-        return flat(self._constraints(*self._arrays(x)))
+        return to_flat_vector(self._constraints(*self._call_arguments(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Rows and columns of the entries of `jacobian`."""
+        """Return rows and columns of the entries of `jacobian`."""
         if self._jacobian is None:
             return np.zeros(0, int), np.zeros(0, int)
-        return self._jacobian.structure(*self._arrays(self.x0))
+        return self._jacobian.structure(*self._call_arguments(self.x0))
 
     def jacobian(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The derivatives of the constraints, in the order of `jacobianstructure`."""
-        return np.zeros(0) if self._jacobian is None else self._jacobian.values(*self._arrays(x))
+        """Return the derivatives of the constraints, in the order of `jacobianstructure`."""
+        return np.zeros(0) if self._jacobian is None else self._jacobian.values(*self._call_arguments(x))
 
     def hessianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Rows and columns of the entries of `hessian`, on and below the diagonal."""
-        return self._hessian.structure(*self._lagrangian(self.x0, np.zeros(self.m), 1.0), lower=True)
+        """Return rows and columns of the entries of `hessian`, on and below the diagonal."""
+        return self._hessian.structure(*self._lagrangian_arguments(self.x0, np.zeros(self.m), 1.0), lower=True)
 
     def hessian(self, x: NDArray[Any], lagrange: NDArray[Any], obj_factor: float) -> NDArray[Any]:
-        """The second derivatives of ``obj_factor*objective + lagrange @ constraints``, lower triangle."""
-        return self._hessian.values(*self._lagrangian(x, lagrange, obj_factor), lower=True)
+        """Return the second derivatives of ``obj_factor*objective + lagrange @ constraints``, lower triangle."""
+        return self._hessian.values(*self._lagrangian_arguments(x, lagrange, obj_factor), lower=True)
 
     def hessian_operator(self, x: NDArray[Any], lagrange: Any = None, obj_factor: float = 1.0) -> Any:
-        """The same second derivatives as a `StructuredOperator`, for ``scipy.optimize.minimize``."""
+        """Return the second derivatives of `hessian` as a `StructuredOperator`, for ``scipy.optimize.minimize``."""
         own = np.zeros(self.m) if lagrange is None else lagrange
-        return self._hessian(*self._lagrangian(x, own, obj_factor))
+        return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))
 
     def jacobian_operator(self, x: NDArray[Any]) -> Any:
-        """The derivatives of the constraints as a `StructuredOperator`."""
+        """Return the derivatives of the constraints as a `StructuredOperator`; raise `ArgumentError` without
+        constraints.
+        """
         if self._jacobian is None:
             raise ArgumentError("the problem has no constraints")
-        return self._jacobian(*self._arrays(x))
+        return self._jacobian(*self._call_arguments(x))
 
     def unpack(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """The variables, each in its shape."""
+        """Return the values of the variables in the flat vector ``x``, each in its shape."""
         return tuple(self._flat.parts(x))
 
-    def _arrays(self, x: NDArray[Any]) -> list[Any]:
+    def _call_arguments(self, x: NDArray[Any]) -> list[Any]:
+        """Return the arguments of the compiled functions: the variables in ``x``, then the data."""
         return [*self._flat.parts(x), *self._data]
 
-    def _lagrangian(self, x: NDArray[Any], lagrange: Any, factor: float) -> list[Any]:
+    def _lagrangian_arguments(self, x: NDArray[Any], lagrange: Any, factor: float) -> list[Any]:
+        """Return the arguments of the Hessian kernel: variables, data, objective factor and multipliers; raise
+        `ArgumentError` if the multipliers do not fit.
+        """
         own = np.asarray(lagrange, dtype=float)
         if own.shape != (self.m,):
             raise ArgumentError(f"the multipliers have the shape {own.shape}, the problem needs ({self.m},)")
-        return [*self._arrays(x), float(factor), *(split(own, self._constraint_shapes) if self.m else [])]
+        return [
+            *self._call_arguments(x),
+            float(factor),
+            *(split_flat_vector(own, self._constraint_shapes) if self.m else []),
+        ]
 
 
 @explained
@@ -188,7 +210,7 @@ def nlp(
     bounds: Mapping[Any, Any] | None = None,
     constraint_bounds: Sequence[Any] | None = None,
 ) -> NonlinearProgram:
-    """A nonlinear program as an object that cyipopt, and solvers with its interface, take.
+    """Return a nonlinear program as an object for cyipopt, and solvers with its interface.
 
     Parameters
     ----------
@@ -246,15 +268,17 @@ def nlp(
         raise ArgumentError(f"the objective has the shape {shape}: it must be a scalar, sum it first")
     tensors = list(constraints) if isinstance(constraints, tuple | list) else [constraints]
     tensors = [as_operand(c, "the constraint") for c in tensors]
-    variables = independent_variables(wrt)
-    at = starting_at(variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
+    variables = check_independent_variables(wrt)
+    at = variables_at_start(variables, start, isinstance(wrt, tuple | list | sympy.Tuple))
     return NonlinearProgram(own, tensors, variables, dict(data or {}), at, bounds, constraint_bounds)
 
 
-def _bounds(
+def _flat_bounds(
     given: Any, tensors: Sequence[Any], shapes: Sequence[tuple[int, ...]], default: tuple[float, float]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Flat lower and upper bounds of tensors, from a mapping or one pair for each."""
+    """Return flat arrays of lower and upper bounds of ``tensors``. ``given`` is a mapping, a sequence of pairs, or None
+    for ``default``; a None end means no bound.
+    """
     if given is None:
         pairs = [default] * len(tensors)
     elif isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""A structured derivative at given arrays, as a linear operator of SciPy."""
+"""A structured derivative at given arrays, as a SciPy linear operator."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.structure.calls import Call
-from sympy_tensordiff.structure.pattern import Group, find_pattern
-from sympy_tensordiff.structure.solve import solve_with, suggest
-from sympy_tensordiff.structure.terms import BlockIndex, Term
-from sympy_tensordiff.structure.values import Entries
+from sympy_tensordiff.structure.calls import CheckedArguments
+from sympy_tensordiff.structure.pattern import TermGroup, find_pattern
+from sympy_tensordiff.structure.solve import solve_with, suggest_method
+from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm
+from sympy_tensordiff.structure.values import EntryEvaluator
 
-MOST_ENTRIES = 20_000_000
-"""A block that dense terms fill is not written out beyond so many entries, unless the caller raises the limit."""
+MAX_WRITTEN_ENTRIES = 20_000_000
+"""Dense blocks with more entries are not written out unless the caller raises the limit."""
 
 
 class StructuredOperator(LinearOperator):  # type: ignore[misc]
-    """A Jacobian or Hessian at given arrays.
+    """A Jacobian or Hessian at given arrays, as a SciPy `LinearOperator` with direct access to its entries.
 
-    The terms that are sparse are a matrix in compressed rows. The terms that fill blocks are not stored: products with
-    them go through the derivative along a direction.
+    Sparse terms are stored in compressed rows. Dense terms, which fill blocks, are not stored: products with them are
+    derivatives along a direction.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     dtype : dtype
     """
 
-    def __init__(self, derivative: Any, call: Call) -> None:
-        self._derivative, self._call, self._known = derivative, call, call.known
+    def __init__(self, derivative: Any, call: CheckedArguments) -> None:
+        self._derivative, self._call, self._environment = derivative, call, call.environment
         entries = derivative.entries(call, dense=False)
-        self._sparse = entries
+        self._sparse_entries = entries
         self._method: str | None = None
         if not derivative.dense_groups:
-            self.sparse_part  # noqa: B018  # at once: the caller may change the arrays, which are copied for dense terms
+            self.sparse_part  # noqa: B018  # now, before the caller changes the arrays; they are copied for dense terms
         super().__init__(call.dtype, entries.pattern.shape)
 
     @property
@@ -57,28 +57,36 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms in compressed rows."""
-        return self._matrix(self._sparse)
+        """The sum of the sparse terms, as a compressed-row matrix."""
+        return self._to_csr(self._sparse_entries)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
+        """SciPy's hook: return the matrix times ``x``."""
         return self._times(np.ravel(x), transposed=False)
 
     def _rmatvec(self, x: NDArray[Any]) -> NDArray[Any]:
+        """SciPy's hook: return the transpose times ``x``."""
         return self._times(np.ravel(x), transposed=not self.is_symmetric)
 
     def _times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
+        """Return the matrix or its transpose times ``vector``."""
         if not self.has_dense_terms:
             product: NDArray[Any] = (self.sparse_part.T if transposed else self.sparse_part) @ vector
             return product
         return self._dense_times(vector, transposed=transposed)
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
+        """Return the whole matrix (or its transpose) times ``vector`` through a derivative along a direction, without
+        storing the dense blocks.
+        """
         own = np.ascontiguousarray(vector, dtype=np.float64)
-        result: NDArray[Any] = self._derivative.product(self._call.values, self._known, own, transposed=transposed)
+        result: NDArray[Any] = self._derivative.multiply(
+            self._call.values, self._environment, own, transposed=transposed
+        )
         return result
 
     def diagonal(self) -> NDArray[Any]:
-        """The diagonal; of dense terms only the points on it are computed."""
+        """Return the diagonal; dense terms are evaluated at their diagonal points only."""
         result = np.array(self.sparse_part.diagonal())
         for group in self._derivative.dense_groups:
             for term in group.terms:
@@ -86,25 +94,26 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
                     self._add_diagonal(result, term)
         return result
 
-    def _add_diagonal(self, result: NDArray[Any], term: Term) -> None:
-        """Where row and column are equal is one more condition on the points of a term."""
+    def _add_diagonal(self, result: NDArray[Any], term: DerivativeTerm) -> None:
+        """Add the diagonal entries of the dense ``term`` to ``result``: its points where row equals column."""
         if self.is_symmetric:
             pairs = list(zip(term.row.indices, term.column.indices, strict=True))
         else:
-            sides = zip((term.row, term.column), self._derivative.shapes(self._known), strict=True)
-            pairs = [tuple(_position(place, shapes) for place, shapes in sides)]
+            sides = zip((term.row, term.column), self._derivative.shapes(self._environment), strict=True)
+            pairs = [tuple(_flat_position(position, shapes) for position, shapes in sides)]
         equal = tuple(sympy.Eq(row, column) for row, column in pairs)
         rows = tuple(c for c in (*term.conditions, *equal) if c != sympy.true)
         if sympy.false in rows:
             return
-        group = Group(term.binders, rows, (term._replace(conditions=rows),), False)
-        pattern = find_pattern([group], self._derivative.shapes(self._known), self._known)
+        group = TermGroup(term.binders, rows, (term._replace(conditions=rows),), False)
+        pattern = find_pattern([group], self._derivative.shapes(self._environment), self._environment)
         values = np.empty(len(pattern.columns), self.dtype)
-        Entries(pattern, [group], self._derivative.kernel)(self._call.values, values)
+        EntryEvaluator(pattern, [group], self._derivative.kernel)(self._call.values, values)
         np.add.at(result, pattern.columns, values)
 
     def block(self, i: int, j: int) -> BlockOperator:
-        """The rows of variable (or function) ``i`` and the columns of variable ``j``, counted from 0.
+        """Return the rows of variable (or function) ``i`` and the columns of variable ``j``, counted from 0, as an
+        operator.
 
         Raises
         ------
@@ -113,46 +122,46 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         """
         return BlockOperator(self, (i, j))
 
-    def tocsr(self, limit: int = MOST_ENTRIES) -> Any:
-        """All entries in compressed rows.
+    def tocsr(self, limit: int = MAX_WRITTEN_ENTRIES) -> Any:
+        """Return all entries as a compressed-row matrix, the dense blocks written out.
 
         Parameters
         ----------
         limit : int
-            Where terms fill blocks of more entries together, they are not written out.
+            The largest number of entries of dense blocks to write out.
 
         Raises
         ------
         ArgumentError
-            If there are more; `matvec`, `diagonal` and `solve` need no such matrix.
+            If they have more entries; `matvec`, `diagonal` and `solve` do not write them out.
         """
         if not self.has_dense_terms:
             return self.sparse_part
-        check_limit(self._entries(), limit)
-        return self._matrix(self._derivative.entries(self._call))
+        check_entry_limit(self._dense_entry_count(), limit)
+        return self._to_csr(self._derivative.entries(self._call))
 
-    def _matrix(self, entries: Entries) -> Any:
-        """The values of entries in compressed rows."""
-        values, pattern = self._derivative.evaluated(entries, self._call), entries.pattern
+    def _to_csr(self, entries: EntryEvaluator) -> Any:
+        """Evaluate ``entries`` into a compressed-row matrix."""
+        values, pattern = self._derivative.evaluate_entries(entries, self._call), entries.pattern
         return scipy.sparse.csr_array((values, pattern.columns, pattern.indptr), shape=pattern.shape)
 
-    def _entries(self) -> int:
-        """At most so many entries do the dense blocks have."""
-        sides = self._derivative.shapes(self._known)
+    def _dense_entry_count(self) -> int:
+        """Return an upper bound of the number of entries in the dense blocks."""
+        sides = self._derivative.shapes(self._environment)
         rows, columns = ([math.prod(shape) for shape in side] for side in sides)
         blocks = {(t.row.tensor, t.column.tensor) for g in self._derivative.dense_groups for t in g.terms}
         return sum(rows[a] * columns[b] for a, b in blocks)
 
-    def toarray(self, limit: int = MOST_ENTRIES) -> NDArray[Any]:
-        """The full array; refused above ``limit`` entries."""
-        check_limit(self.shape[0] * self.shape[1], limit)
+    def toarray(self, limit: int = MAX_WRITTEN_ENTRIES) -> NDArray[Any]:
+        """Return the full array; raise `ArgumentError` if it has more than ``limit`` entries."""
+        check_entry_limit(self.shape[0] * self.shape[1], limit)
         array: NDArray[Any] = self.tocsr(limit).toarray()
         return array
 
     @property
     def method(self) -> str:
-        """How `solve` solves, and why: what the last call did, else what it would do."""
-        return self._method or suggest(self)
+        """The method of the last `solve` and its reason; before any call, the method that "auto" would choose."""
+        return self._method or suggest_method(self)
 
     def solve(self, b: Any, method: str = "auto", shift: float = 0.0, *, rtol: float = 1e-10) -> NDArray[Any]:
         """Solve ``(A + shift*I) x = b`` for a Hessian ``A``, or a square Jacobian.
@@ -183,15 +192,15 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
 
 class BlockOperator(StructuredOperator):
-    """The rows of one variable and the columns of one variable of a `StructuredOperator`."""
+    """One block of a `StructuredOperator`: the rows of one variable and the columns of one variable."""
 
-    def __init__(self, whole: StructuredOperator, place: tuple[int, int]) -> None:
-        self._whole, self._place = whole, place
-        self._derivative, self._known, self._method = whole._derivative, whole._known, None
+    def __init__(self, whole: StructuredOperator, position: tuple[int, int]) -> None:
+        self._whole, self._block = whole, position
+        self._derivative, self._environment, self._method = whole._derivative, whole._environment, None
         ranges = []
-        for number, shapes in zip(place, self._derivative.shapes(self._known), strict=True):
+        for number, shapes in zip(position, self._derivative.shapes(self._environment), strict=True):
             if not 0 <= number < len(shapes):
-                raise ArgumentError(f"block {place}: there are {len(shapes)} variables, counted from 0")
+                raise ArgumentError(f"block {position}: there are {len(shapes)} variables, counted from 0")
             ends = np.cumsum([0, *map(math.prod, shapes)])
             ranges.append(slice(int(ends[number]), int(ends[number + 1])))
         self._rows, self._columns = ranges
@@ -199,55 +208,58 @@ class BlockOperator(StructuredOperator):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the block is one on the diagonal of a Hessian."""
+        """Whether the block is on the diagonal of a Hessian."""
         return self._whole.is_symmetric and self._rows == self._columns
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether some terms fill this block."""
+        """Whether some dense terms are in this block."""
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
-        return self._place in places
+        return self._block in places
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms in this block."""
+        """The sum of the sparse terms in this block, as a compressed-row matrix."""
         return self._whole.sparse_part[self._rows, self._columns]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
+        """Return the block (or its transpose) times ``vector``: pad the vector to the whole matrix and take the rows of
+        the block.
+        """
         given, taken = (self._rows, self._columns) if transposed else (self._columns, self._rows)
         full = np.zeros(self._whole.shape[0 if transposed else 1])
         full[given] = vector
         return self._whole._times(full, transposed=transposed and not self._whole.is_symmetric)[taken]
 
     def diagonal(self) -> NDArray[Any]:
-        """The diagonal of a block on the diagonal."""
+        """Return the diagonal of the block."""
         if self._rows != self._columns:
             return np.array(self.tocsr().diagonal())
         return self._whole.diagonal()[self._rows]
 
     def block(self, i: int, j: int) -> BlockOperator:
-        """A block has one block, itself."""
+        """Return the block itself for (0, 0); raise `ArgumentError` for any other number."""
         if (i, j) != (0, 0):
             raise ArgumentError(f"block ({i}, {j}): a block has one block, (0, 0)")
         return self
 
-    def tocsr(self, limit: int = MOST_ENTRIES) -> Any:
-        """All entries of the block in compressed rows."""
+    def tocsr(self, limit: int = MAX_WRITTEN_ENTRIES) -> Any:
+        """Return all entries of the block as a compressed-row matrix."""
         return self._whole.tocsr(limit)[self._rows, self._columns] if self.has_dense_terms else self.sparse_part
 
 
-def _position(place: BlockIndex, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """The row or column as one integer expression, at the sizes of a call."""
+def _flat_position(position: BlockIndex, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """Return the row or column at ``position`` as one integer expression, at the numeric ``shapes`` of a call."""
     total = sympy.Integer(0)
-    for index, length in zip(place.indices, shapes[place.tensor], strict=True):
+    for index, length in zip(position.indices, shapes[position.tensor], strict=True):
         total = sympy.expand(total * length + index)
-    return total + sum(map(math.prod, shapes[: place.tensor]))
+    return total + sum(map(math.prod, shapes[: position.tensor]))
 
 
-def check_limit(entries: int, limit: int) -> None:
-    """Refuse to write out a matrix that is larger than the caller expects."""
+def check_entry_limit(entries: int, limit: int) -> None:
+    """Raise `ArgumentError` if a matrix of ``entries`` entries exceeds ``limit``."""
     if entries > limit:
         raise ArgumentError(
             f"the matrix would have {entries} entries, the limit is {limit}: use matvec, diagonal or solve, or give a "

@@ -1,4 +1,4 @@
-"""The union of the entries of all terms in the order of compressed rows, and where each value goes."""
+"""The sparsity pattern of a sum of terms in compressed rows, and the map from computed values to its entries."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
-from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate, holds
-from sympy_tensordiff.structure.terms import Binder, Term
+from sympy_tensordiff.structure.points import all_hold, check_inside, enumerate_points, evaluate
+from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 
 Shapes = Sequence[tuple[int, ...]]
 
 
-class Group(NamedTuple):
-    """Terms over the same points; where they are ``dense``, they fill blocks."""
+class TermGroup(NamedTuple):
+    """Terms over the same index points, computed by one loop; ``dense`` if they fill blocks of the matrix."""
 
-    binders: tuple[Binder, ...]
+    binders: tuple[IndexRange, ...]
     conditions: tuple[Any, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[DerivativeTerm, ...]
     dense: bool
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values of the terms, each once."""
+        """The distinct values of the terms, in order."""
         return tuple(dict.fromkeys(term.value for term in self.terms))
 
 
-class Pattern(NamedTuple):
-    """Compressed rows, the points of each group (None: it has none at these sizes), and where each entry comes from.
+class SparsityPattern(NamedTuple):
+    """A compressed-row pattern, the index points of each group (None for a group without points), and the positions of
+    the computed values that are added into each entry.
 
-    The values of all groups stand one after the other, each group's `Group.values` in turn at all of its points. Entry
-    ``e`` is the sum of those at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None where each has one source.
+    The values of all groups are concatenated: for each group, each of `TermGroup.values` at all points. Entry ``e`` is
+    the sum of the values at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None if each entry has one source.
     """
 
     shape: tuple[int, int]
@@ -53,116 +54,122 @@ class Pattern(NamedTuple):
         return np.repeat(np.arange(self.shape[0], dtype=self.columns.dtype), np.diff(self.indptr))
 
 
-def grouped(terms: Sequence[Term]) -> tuple[Group, ...]:
-    """Terms over equal ranges under equal conditions together, in the order of their first ones.
-
-    Each term of a derivative has indices of its own: those of the first one of a group replace those of the others.
+def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
+    """Group terms with equal ranges and conditions, renaming the indices of each to those of the first; terms that
+    cancel are dropped.
     """
-    groups: dict[Any, list[Term]] = {}
-    heads: dict[Any, Term] = {}
+    groups: dict[Any, list[DerivativeTerm]] = {}
+    first_terms: dict[Any, DerivativeTerm] = {}
     renamings: dict[Any, Replacement] = {}
     for term in terms:
-        marked = term._replace(value=sympy.S.One).renamed(
+        canonical = term._replace(value=sympy.S.One).renamed(
             Replacement({b.index: sympy.Symbol(f"%{n}", integer=True) for n, b in enumerate(term.binders)})
         )
-        key = (marked.binders, marked.conditions, term.is_dense)
-        head = heads.setdefault(key, term)
-        names = tuple((own.index, other.index) for own, other in zip(term.binders, head.binders, strict=True))
+        key = (canonical.binders, canonical.conditions, term.is_dense)
+        first_term = first_terms.setdefault(key, term)
+        names = tuple((own.index, other.index) for own, other in zip(term.binders, first_term.binders, strict=True))
         rule = Substitution({own: other for own, other in names if own != other})
         groups.setdefault(key, []).append(term.renamed(renamings.setdefault(names, Replacement(rule))))
-    added = {key: _added(members) for key, members in groups.items()}  # of none, where all of its terms cancel
+    added = {key: _add_equal_positions(members) for key, members in groups.items()}  # () if all terms cancel
     return tuple(
-        Group(heads[key].binders, heads[key].conditions, members, heads[key].is_dense)
+        TermGroup(first_terms[key].binders, first_terms[key].conditions, members, first_terms[key].is_dense)
         for key, members in added.items()
         if members
     )
 
 
-def _added(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Terms at equal places are one; what cancels is none."""
+def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
+    """Merge terms at equal row and column positions by adding their values; drop those whose sum is 0."""
     values: dict[Any, Any] = {}
     for term in terms:
         key = (term.row, term.column, term.mirrored)
         values[key] = values.get(key, 0) + term.value
-    found = [Term(terms[0].binders, terms[0].conditions, value, *key) for key, value in values.items() if value != 0]
+    found = [
+        DerivativeTerm(terms[0].binders, terms[0].conditions, value, *key)
+        for key, value in values.items()
+        if value != 0
+    ]
     return tuple(found)
 
 
 def find_pattern(
-    groups: Sequence[Group], sizes: tuple[Shapes, Shapes], known: Mapping[Any, Any], *, lower: bool = False
-) -> Pattern:
-    """The pattern of the sum of all groups, for rows and columns of tensors with the given shapes.
-
-    ``lower`` drops the entries above the diagonal.
+    groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
+) -> SparsityPattern:
+    """Return the sparsity pattern of the sum of all ``groups``. ``sizes`` are the shapes of the tensors that rows and
+    columns count; ``lower`` drops the entries above the diagonal.
     """
     starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
-    points = [points_of(group, known) for group in groups]
+    points = [points_of_group(group, environment) for group in groups]
     keys: list[NDArray[np.int64]] = []
     sources: list[NDArray[np.int64]] = []
     first = 0
-    for group, at in zip(groups, points, strict=True):
-        if at is None:
+    for group, coordinates in zip(groups, points, strict=True):
+        if coordinates is None:
             continue
-        count, values = len(at[0]) if at else 1, group.values
+        count, values = len(coordinates[0]) if coordinates else 1, group.values
         for term in group.terms:
-            row, column = _flat_positions(term, group, at, sizes, starts, known)
+            row, column = _flat_positions(term, group, coordinates, sizes, starts, environment)
             own = np.arange(count) + (first + count * values.index(term.value))
             for r, c in ((row, column), (column, row)) if term.mirrored else ((row, column),):
                 inside = np.flatnonzero(r >= c) if lower else slice(None)
                 keys.append((r * shape[1] + c)[inside])
                 sources.append(own[inside])
         first += count * len(values)
-    return _sorted(keys, sources, shape, tuple(points), first)
+    return _to_compressed_rows(keys, sources, shape, tuple(points), first)
 
 
-def _sorted(
+def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
-) -> Pattern:
-    """Equal keys are one entry. The keys of a term are sorted as a rule, and a stable sort merges sorted runs."""
-    everything = np.concatenate([*keys, np.empty(0, np.int64)])
+) -> SparsityPattern:
+    """Sort the flat positions ``keys`` (row-major) and merge equal ones into one entry that sums their ``sources``."""
+    all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
-    dtype = np.int32 if max(*shape, len(everything), total) < 2**31 else np.int64
-    order = np.argsort(everything, kind="stable")
-    everything = everything[order]
+    dtype = np.int32 if max(*shape, len(all_keys), total) < 2**31 else np.int64
+    order = np.argsort(all_keys, kind="stable")
+    all_keys = all_keys[order]
     source = np.concatenate([*sources, np.empty(0, np.int64)], dtype=dtype, casting="same_kind")[order]
     del order
-    new = np.ones(len(everything), bool)
-    np.not_equal(everything[1:], everything[:-1], out=new[1:])
-    entries = everything[new]
-    starts = None if len(entries) == len(everything) else np.append(np.flatnonzero(new), len(new)).astype(dtype)
+    new = np.ones(len(all_keys), bool)
+    np.not_equal(all_keys[1:], all_keys[:-1], out=new[1:])
+    entries = all_keys[new]
+    starts = None if len(entries) == len(all_keys) else np.append(np.flatnonzero(new), len(new)).astype(dtype)
     rows = entries // max(shape[1], 1)
     columns = (entries - rows * shape[1]).astype(dtype)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))]).astype(dtype)
-    return Pattern(shape, indptr, columns, points, source, starts)
+    return SparsityPattern(shape, indptr, columns, points, source, starts)
 
 
-def points_of(group: Group, known: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
-    """The points of a group, None where there are none."""
+def points_of_group(group: TermGroup, environment: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
+    """Return the coordinate arrays of the points of ``group``, one per index; [] for one point without indices, None
+    for no point.
+    """
     if not group.binders:
-        return [] if holds(group.conditions, known) else None
-    coordinates = enumerate_points(group.binders, group.conditions, known)
+        return [] if all_hold(group.conditions, environment) else None
+    coordinates = enumerate_points(group.binders, group.conditions, environment)
     return coordinates if len(coordinates[0]) else None
 
 
 def _flat_positions(
-    term: Term,
-    group: Group,
+    term: DerivativeTerm,
+    group: TermGroup,
     points: list[NDArray[np.int64]],
     sizes: tuple[Shapes, Shapes],
     starts: Sequence[NDArray[Any]],
-    known: Mapping[Any, Any],
+    environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column of all points; C order within a tensor, tensors one after the other."""
-    values = {**known, **dict(zip((b.index for b in group.binders), points, strict=True))}
+    """Return the flat row and the flat column of ``term`` at all points: C order within a tensor, tensors concatenated;
+    raise if an index is out of bounds.
+    """
+    values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []
-    for place, shapes, start in zip((term.row, term.column), sizes, starts, strict=True):
+    for block_index, shapes, start in zip((term.row, term.column), sizes, starts, strict=True):
         total: Any = np.int64(0)
-        for axis, (index, length) in enumerate(zip(place.indices, shapes[place.tensor], strict=True)):
+        for axis, (index, length) in enumerate(zip(block_index.indices, shapes[block_index.tensor], strict=True)):
             position = evaluate(index, values)
             error = DataIndexError if data_of(index) else OutOfShapeError
-            check_inside(position, length, f"the index {index} on axis {axis} of variable {place.tensor}", error)
+            check_inside(position, length, f"the index {index} on axis {axis} of variable {block_index.tensor}", error)
             total = total * length + position
-        flat.append(np.broadcast_to(total + start[place.tensor], (count,)))
+        flat.append(np.broadcast_to(total + start[block_index.tensor], (count,)))
     return flat[0], flat[1]

@@ -1,8 +1,8 @@
-"""The integer points of a polyhedron as arrays of coordinates, in lexicographic order.
+"""The integer points of a polyhedron as coordinate arrays, in lexicographic order.
 
 The ranges come from the loop nest of `integer.nests.bounds`, so that few outer points have no inner one: conditions and
-limits are rows of one system. Level by level all points are extended at once. What is no affine row (entries of integer
-arrays, quotients, alternatives) bounds or removes the points as soon as its indices are known.
+limits are constraints of one system. Level by level all points are extended at once. A condition that is not affine
+(entries of index arrays, quotients, alternatives) filters the points as soon as its indices are known.
 """
 
 from __future__ import annotations
@@ -25,86 +25,94 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds
-from sympy_tensordiff.structure.terms import Binder
+from sympy_tensordiff.structure.terms import IndexRange
 from sympy_tensordiff.symbolic.indices import is_data, parse, relation_row, to_affine
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
-Values = Mapping[Any, Any]
-"""Sizes and coordinates by their symbols, arrays of integers by their tensors."""
+Environment = Mapping[Any, Any]
+"""Sizes and coordinates by symbol, index arrays by tensor."""
 
 
-def enumerate_points(binders: Sequence[Binder], conditions: Iterable[Any], known: Values) -> list[NDArray[np.int64]]:
-    """The points of the binders' ranges under the conditions: one array of coordinates for each binder.
+def enumerate_points(
+    binders: Sequence[IndexRange], conditions: Iterable[Any], environment: Environment
+) -> list[NDArray[np.int64]]:
+    """Return the points of the ranges ``binders`` that satisfy ``conditions``: one coordinate array for each binder.
 
-    Without binders the one point has no coordinates, and the list is empty whether the conditions hold or not: ask
-    `holds`.
+    Without binders the list is empty whether the conditions hold or not: use `all_hold`.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
     >>> i, p, n = td.indices("i p n")
-    >>> band = [Binder(i, sympy.S(0), n - 1), Binder(p, sympy.S(0), n - 1)]
+    >>> band = [IndexRange(i, sympy.S(0), n - 1), IndexRange(p, sympy.S(0), n - 1)]
     >>> [c.tolist() for c in enumerate_points(band, [(i <= p) & (p <= i + 1)], {n: 3})]
     [[0, 0, 1, 1, 2], [0, 1, 1, 2, 2]]
     """
     conjuncts = [part for condition in conditions for part in sympy.And.make_args(condition)]
-    nest, guards = _nest(binders, conjuncts, known)
+    ranges, guards = _loop_ranges(binders, conjuncts, environment)
     coordinates: dict[Any, NDArray[np.int64]] = {}
-    count = int(all(evaluate(guard, known) for guard in guards if not _indices(guard, binders)))
-    waiting = [guard for guard in guards if _indices(guard, binders)]
-    for binder, range_of in zip(binders, nest, strict=True):
-        low, high = range_of({**known, **coordinates})
+    count = int(all(evaluate(guard, environment) for guard in guards if not _indices_in(guard, binders)))
+    pending_guards = [guard for guard in guards if _indices_in(guard, binders)]
+    for binder, range_of in zip(binders, ranges, strict=True):
+        low, high = range_of({**environment, **coordinates})
         lengths = np.broadcast_to(np.maximum(high - low + 1, 0), (count,))
         ends = np.cumsum(lengths)
         count = int(ends[-1]) if len(ends) else 0
         coordinates = {index: np.repeat(c, lengths) for index, c in coordinates.items()}
         starts = np.repeat(np.broadcast_to(low, lengths.shape) - (ends - lengths), lengths)
         coordinates[binder.index] = np.arange(count) + starts
-        ready = [guard for guard in waiting if _indices(guard, binders) <= coordinates.keys()]
-        waiting = [guard for guard in waiting if guard not in ready]
+        ready = [guard for guard in pending_guards if _indices_in(guard, binders) <= coordinates.keys()]
+        pending_guards = [guard for guard in pending_guards if guard not in ready]
         for guard in ready:
-            chosen = np.flatnonzero(np.broadcast_to(evaluate(guard, {**known, **coordinates}), (count,)))
+            chosen = np.flatnonzero(np.broadcast_to(evaluate(guard, {**environment, **coordinates}), (count,)))
             coordinates = {index: c[chosen] for index, c in coordinates.items()}
             count = len(chosen)
     return list(coordinates.values())
 
 
-def holds(conditions: Iterable[Any], known: Values) -> bool:
-    """Whether conditions without indices hold."""
-    return all(bool(evaluate(condition, known)) for condition in conditions)
+def all_hold(conditions: Iterable[Any], environment: Environment) -> bool:
+    """Return whether all ``conditions`` hold, none of which contains an index."""
+    return all(bool(evaluate(condition, environment)) for condition in conditions)
 
 
-Range = Callable[[Values], tuple[Any, Any]]
+Range = Callable[[Environment], tuple[Any, Any]]
 
 
-def _nest(binders: Sequence[Binder], conditions: list[Any], known: Values) -> tuple[list[Range], list[Any]]:
-    """A range for each level and the conditions that the ranges do not express."""
-    names = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
+def _loop_ranges(
+    binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
+) -> tuple[list[Range], list[Any]]:
+    """Return a range function for each loop level and the conditions that the ranges do not imply; empty ranges if the
+    constraints are infeasible.
+    """
+    loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
     for condition in conditions:
-        row = _row(condition, names, known)
+        row = _affine_constraint(condition, loop_variables, environment)
         rows += [] if row is None else [row]
         guards += [condition] if row is None else []
     try:
         for index, low, high in binders:
             for end in (index - low, high - index):
-                rows.append(Row("ge", _affine(end, names, known)))
-        nest, rest = bounds(rows, list(names.values()))
+                rows.append(Row("ge", _to_affine_form(end, loop_variables, environment)))
+        ranges, rest = bounds(rows, list(loop_variables.values()))
     except (IndexExpressionError, LoopBoundError):
-        return [_written(binder) for binder in binders], conditions
+        return [_explicit_range(binder) for binder in binders], conditions
     if not all(row.holds({}) for row in rest):
         return [lambda _: (0, -1) for _ in binders], []
-    symbols = {name: index for index, name in names.items()}
-    return [_derived(level, symbols) for level in nest], guards
+    symbols = {name: index for index, name in loop_variables.items()}
+    return [_range_from_bounds(level, symbols) for level in ranges], guards
 
 
-def _written(binder: Binder) -> Range:
-    """The range as it is written, which may hold anything that can be evaluated."""
+def _explicit_range(binder: IndexRange) -> Range:
+    """Return a function that evaluates the written limits of ``binder``."""
     return lambda values: (evaluate(binder.low, values), evaluate(binder.high, values))
 
 
-def _derived(level: Bounds, symbols: Mapping[str, Any]) -> Range:
-    def range_of(values: Values) -> tuple[Any, Any]:
+def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
+    """Return a function that evaluates the bounds of one loop level: the largest lower and the smallest upper bound."""
+
+    def range_of(values: Environment) -> tuple[Any, Any]:
+        """Return the lowest and the highest value of the index."""
         at = {name: values[symbol] for name, symbol in symbols.items() if symbol in values}
         lows = [-(-form.evaluate(at) // divisor) for form, divisor in level.lows]
         highs = [form.evaluate(at) // divisor for form, divisor in level.highs]
@@ -113,34 +121,42 @@ def _derived(level: Bounds, symbols: Mapping[str, Any]) -> Range:
     return range_of
 
 
-def _row(condition: Any, names: Mapping[Any, str], known: Values) -> Row | None:
-    """An affine inequality or equation as a row, else nothing."""
+def _affine_constraint(condition: Any, loop_variables: Mapping[Any, str], environment: Environment) -> Row | None:
+    """Convert an affine inequality or equation to a constraint; None for any other condition."""
     if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None
     try:
-        return relation_row(condition, _affine(condition.lhs - condition.rhs, names, known))
+        return relation_row(condition, _to_affine_form(condition.lhs - condition.rhs, loop_variables, environment))
     except IndexExpressionError:
         return None
 
 
-def _affine(expr: Any, names: Mapping[Any, str], known: Values) -> Affine:
-    """The form over the loop variables at the sizes of this call; anything but a sum of multiples is refused."""
-    numbers = {s: sympy.Integer(known[s]) for s in expr.free_symbols & known.keys() if s.is_Symbol and s not in names}
-    form = to_affine(sympy.expand(expr.xreplace(numbers)), lambda s: names.get(s, str(s)))
-    if not set(form.atoms()) <= set(names.values()) or any(not isinstance(v, str) for v, _ in form.terms):
+def _to_affine_form(expr: Any, loop_variables: Mapping[Any, str], environment: Environment) -> Affine:
+    """Convert ``expr`` to an affine form of the loop variables, with the sizes replaced by numbers; raise
+    `IndexExpressionError` if it is not affine.
+    """
+    sizes = {
+        s: sympy.Integer(environment[s])
+        for s in expr.free_symbols & environment.keys()
+        if s.is_Symbol and s not in loop_variables
+    }
+    form = to_affine(sympy.expand(expr.xreplace(sizes)), lambda s: loop_variables.get(s, str(s)))
+    if not set(form.atoms()) <= set(loop_variables.values()) or any(not isinstance(v, str) for v, _ in form.terms):
         raise IndexExpressionError(str(expr))
     return form
 
 
-def _indices(expr: Any, binders: Sequence[Binder]) -> set[Any]:
+def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
+    """Return the indices of ``binders`` that occur in ``expr``."""
     return {binder.index for binder in binders if binder.index in expr.free_symbols}
 
 
 # ---------------------------------------------------------------------------- evaluating at all points
 
 
-def evaluate(expr: Any, values: Values) -> Any:
-    """An integer expression or a condition on integers at all points at once, exactly.
+def evaluate(expr: Any, values: Environment) -> Any:
+    """Evaluate an integer expression or a condition on integers exactly, at all points at once; raise
+    `UnsupportedError` for an expression that has no integer value.
 
     Examples
     --------
@@ -157,11 +173,11 @@ def evaluate(expr: Any, values: Values) -> Any:
         # Denominators are positive integers: they do not change the sign.
         difference = evaluate(sympy.fraction(sympy.together(expr.lhs - expr.rhs))[0], values)
         return _COMPARISONS[type(expr)](difference, 0)
-    read = {entry: sympy.Dummy(integer=True) for entry in expr.atoms(TensorEntry, TensorSymbol) if is_data(entry)}
-    known = {**values, **{symbol: _read(entry, values) for entry, symbol in read.items()}}
+    symbol_of = {entry: sympy.Dummy(integer=True) for entry in expr.atoms(TensorEntry, TensorSymbol) if is_data(entry)}
+    environment = {**values, **{symbol: _read_data(entry, values) for entry, symbol in symbol_of.items()}}
     try:
-        form, atoms = parse(expr.xreplace(read))
-        return form.evaluate({slot: known[atom] for slot, atom in enumerate(atoms)})
+        form, atoms = parse(expr.xreplace(symbol_of))
+        return form.evaluate({slot: environment[atom] for slot, atom in enumerate(atoms)})
     except (IndexExpressionError, KeyError):
         raise UnsupportedError(
             f"{expr} in an index or a condition of a structured derivative: write it with sums, products, floor, Mod, "
@@ -184,12 +200,15 @@ _COMPARISONS: Mapping[Any, Any] = {
 }
 
 
-def _read(entry: Any, values: Values) -> Any:
+def _read_data(entry: Any, values: Environment) -> Any:
+    """Return the values of ``entry``, an index array or an entry of one; raise if it is not an argument or is out of
+    bounds.
+    """
     tensor = entry.tensor if isinstance(entry, TensorEntry) else entry
     if tensor not in values:
         raise UnsupportedError(
-            f"{entry} is in an index or a condition of a structured derivative, but {tensor} is no argument that is a "
-            "tensor of integers: give it to td.structured_hessian or td.structured_jacobian as one"
+            f"{entry} is in an index or a condition of a structured derivative, but {tensor} is not an argument: "
+            "give it to td.structured_hessian or td.structured_jacobian as a tensor of integers"
         )
     data = values[tensor]
     indices = [evaluate(index, values) for index in getattr(entry, "indices", ())]
@@ -198,11 +217,11 @@ def _read(entry: Any, values: Values) -> Any:
     return data[tuple(indices)]
 
 
-def check_inside(index: Any, length: int, what: str, error: type[OutOfShapeError] = OutOfShapeError) -> None:
-    """Refuse positions that are not in ``0 .. length - 1``."""
+def check_inside(index: Any, length: int, description: str, error: type[OutOfShapeError] = OutOfShapeError) -> None:
+    """Raise ``error`` if ``index`` has a position outside ``0 .. length - 1``; ``description`` starts the message."""
     positions = np.asarray(index)
     if positions.size and not (positions.min() >= 0 and positions.max() < length):
         wrong = positions[(positions < 0) | (positions >= length)].flat[0]
         raise error(
-            f"{what} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes"
+            f"{description} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes"
         )

@@ -1,4 +1,4 @@
-"""Common parts of values over the same points: stored once, and read by the loops of all values that need them."""
+"""Common-subexpression elimination over equal points: a shared subexpression is stored once and read by every loop."""
 
 from __future__ import annotations
 
@@ -12,85 +12,87 @@ from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in, postorder, with_args
 
-CALL, DIVISION, REDUCTION = 20, 5, 50
-"""Operations of a call of a function, a division, and a sum, where an addition is one."""
+CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
+"""Estimated costs of a function call, a division and a reduction, in units of one addition."""
 
 
-def with_common_parts(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The values, with entries of comprehensions over the axes in the places of parts that several of them need.
-
-    A part is stored where to compute it again for each value would take more than to write and to read it.
+def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Return ``values`` with expensive common subexpressions replaced by entries of comprehensions over ``axes``, so
+    that each is computed once and stored. A subexpression is stored only where that costs less than recomputing it.
     """
-    rooted, index = _with_roots(values, axes), tuple(i for i, _ in axes)
-    order: dict[int, Any] = {}
-    for value in rooted:
-        order.update((id(node), node) for node in postorder(value, order, _below, id))
-    stored = _stored(order, {id(value) for value in rooted})
-    done: dict[int, Any] = {}
-    for key, node in order.items():
-        new = with_args(node, [done[id(part)] for part in node.args]) if _below(node) else node
-        done[key] = TensorComprehension(new, *axes)[index] if key in stored else new
-    return [done[id(value)] for value in rooted]
+    with_roots, index = _extract_square_roots(values, axes), tuple(i for i, _ in axes)
+    nodes: dict[int, Any] = {}
+    for value in with_roots:
+        nodes.update((id(node), node) for node in postorder(value, nodes, _unconditional_args, id))
+    stored = _choose_stored_nodes(nodes, {id(value) for value in with_roots})
+    rewritten: dict[int, Any] = {}
+    for key, node in nodes.items():
+        new = with_args(node, [rewritten[id(arg)] for arg in node.args]) if _unconditional_args(node) else node
+        rewritten[key] = TensorComprehension(new, *axes)[index] if key in stored else new
+    return [rewritten[id(value)] for value in with_roots]
 
 
-def _with_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The values with the roots that several of them hold as entries of tensors.
+def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Return ``values`` with the square roots that several of them need replaced by entries of comprehensions over
+    ``axes``.
 
     Half-integer powers of one base are powers of its square root.
     """
     powers = [{p for p in nodes_in([v]) if isinstance(p, sympy.Pow)} for v in values]
-    halves = [{p for p in own if p.exp.is_Rational and p.exp.q == 2} for own in powers]
-    counts = Counter(base for own in halves for base in {p.base for p in own})
+    half_powers = [{p for p in own if p.exp.is_Rational and p.exp.q == 2} for own in powers]
+    counts = Counter(base for own in half_powers for base in {p.base for p in own})
     index = tuple(i for i, _ in axes)
     roots = {base: TensorComprehension(sympy.sqrt(base), *axes)[index] for base, n in counts.items() if n > 1}
-    chosen = {p: roots[p.base] ** (2 * p.exp) for own in halves for p in own if p.base in roots}
-    return [*map(Replacement(chosen), values)]
+    replacements = {p: roots[p.base] ** (2 * p.exp) for own in half_powers for p in own if p.base in roots}
+    return [*map(Replacement(replacements), values)]
 
 
-def _below(node: Any) -> tuple[Any, ...]:
-    """Return the parts that are computed wherever the node is: none of a choice, whose cases may not be."""
+def _unconditional_args(node: Any) -> tuple[Any, ...]:
+    """Return the arguments that are always computed with ``node``: none for a `Piecewise`."""
     return () if isinstance(node, sympy.Piecewise) else native_parts(node)
 
 
-def _stored(order: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the parts to store: those that two or more loops, of a value or of another stored part, would compute.
+def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
+    """Return the ids of the nodes to store: those whose recomputation by all their consumers costs more than storing.
 
-    ``order`` holds the nodes, parts first.
+    ``nodes`` maps ids to nodes, arguments before their users.
     """
-    reaching = _consumers(order, roots, set())
+    consumers_without_storing = _find_consumers(nodes, roots, set())
     costs: dict[int, int] = {}
-    chosen: set[int] = set()
-    for key, node in order.items():
-        costs[key] = _own_cost(node) + sum(0 if id(p) in chosen else costs[id(p)] for p in _below(node))
-        if key not in roots and _pays(costs[key], len(reaching[key])):
-            chosen.add(key)
-    consumers = _consumers(order, roots, chosen)  # fewer, where only other stored parts need it
-    return {key for key in chosen if _pays(costs[key], len(consumers[key]))}
+    stored: set[int] = set()
+    for key, node in nodes.items():
+        costs[key] = _count_own_operations(node) + sum(
+            0 if id(p) in stored else costs[id(p)] for p in _unconditional_args(node)
+        )
+        if key not in roots and _is_storing_cheaper(costs[key], len(consumers_without_storing[key])):
+            stored.add(key)
+    consumers = _find_consumers(nodes, roots, stored)  # fewer if only other stored nodes use it
+    return {key for key in stored if _is_storing_cheaper(costs[key], len(consumers[key]))}
 
 
-def _pays(cost: int, consumers: int) -> bool:
-    """Whether to store costs less than to compute for each consumer."""
+def _is_storing_cheaper(cost: int, consumers: int) -> bool:
+    """Return whether storing a value of this ``cost`` is cheaper than recomputing it for each of the ``consumers``."""
     return cost * (consumers - 1) > 4 + 2 * consumers
 
 
-def _consumers(order: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return the values and stored parts that compute each node."""
-    found: dict[int, set[int]] = {key: {key} if key in roots else set() for key in order}
-    for key, node in reversed(order.items()):
-        for part in _below(node):
-            found[id(part)] |= {key} if key in stored else found[key]
-    return found
+def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
+    """Map each node id to the ids of the roots and stored nodes whose loops compute it."""
+    consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
+    for key, node in reversed(nodes.items()):
+        for arg in _unconditional_args(node):
+            consumers[id(arg)] |= {key} if key in stored else consumers[key]
+    return consumers
 
 
-def _own_cost(node: Any) -> int:
-    """Return the operations of a node itself."""
+def _count_own_operations(node: Any) -> int:
+    """Return the estimated operations of ``node`` itself, its arguments excluded, in units of one addition."""
     if isinstance(node, sympy.Add | sympy.Mul):
-        return sum(not part.is_Number for part in node.args) - isinstance(node, sympy.Mul)
+        return sum(not arg.is_Number for arg in node.args) - isinstance(node, sympy.Mul)
     if isinstance(node, sympy.Pow):
         whole = node.exp.is_Integer
-        return abs(int(node.exp)).bit_length() + DIVISION * bool(node.exp < 0) if whole else CALL
+        return abs(int(node.exp)).bit_length() + DIVISION_COST * bool(node.exp < 0) if whole else CALL_COST
     if not node.args or isinstance(node, TensorEntry):
         return 0
     if isinstance(node, sympy.Piecewise | sympy.Abs | sympy.Max | sympy.Min):
         return len(node.args)
-    return CALL if native_parts(node) else REDUCTION
+    return CALL_COST if native_parts(node) else REDUCTION_COST

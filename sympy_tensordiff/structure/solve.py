@@ -1,4 +1,4 @@
-"""Solves that use the structure of a matrix; each says what it did and why."""
+"""Linear solvers that exploit the structure of a matrix; each reports the chosen method and the reason."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scipy.sparse.linalg import LinearOperator, cg, minres, splu
 from sympy_tensordiff.errors import ArgumentError, SingularMatrixError
 from sympy_tensordiff.structure.low_rank import low_rank_factors
 
-MOST_DENSE = 2_000
-"""A dense matrix of at most so many rows is factored as it is: 32 MB and a second."""
-WIDEST_BAND = 40
-"""LAPACK's banded solver is taken up to so many diagonals on one side; beyond, a sparse factorisation has less work."""
-LARGEST_BLOCK = 512
-MOST_BORDER = 200
+MAX_DENSE_ROWS = 2_000
+"""Largest dense matrix that is factorised directly: 32 MB and a second."""
+MAX_BANDWIDTH = 40
+"""Largest number of diagonals on one side for LAPACK's banded solver; a sparse factorisation is faster beyond."""
+MAX_BLOCK_ROWS = 512
+MAX_BORDER_ROWS = 200
 
 METHODS = ("auto", "diagonal", "block diagonal", "banded", "arrow", "low rank", "lu", "dense", "cg", "minres")
 Vector = NDArray[Any]
@@ -34,29 +34,31 @@ SINGULAR = (
 
 
 class _NotApplicable(Exception):
-    """Why a method does not apply to a matrix."""
+    """The requested method does not apply to the matrix; the message says why."""
 
 
 @contextmanager
-def regular() -> Iterator[None]:
-    """Libraries say in two ways that a matrix is singular."""
+def convert_singular_errors() -> Iterator[None]:
+    """Context manager: convert the errors of NumPy and SciPy for a singular matrix to `SingularMatrixError`."""
     try:
         yield
     except (np.linalg.LinAlgError, RuntimeError):
         raise SingularMatrixError(SINGULAR.format("")) from None
 
 
-def suggest(operator: LinearOperator) -> str:
-    """What `solve_with` would do."""
+def suggest_method(operator: LinearOperator) -> str:
+    """Return a description of the method that `solve_with` would choose, with its reason."""
     if operator.shape[0] != operator.shape[1]:
         return "none: the matrix is not square"
     if operator.has_dense_terms:
-        return _choice_for_dense(operator)[1]
-    return _choose(operator.sparse_part)[1]
+        return _choose_for_dense_terms(operator)[1]
+    return _choose_sparse_method(operator.sparse_part)[1]
 
 
 def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
-    """The solution, and the method with its reason."""
+    """Solve ``(A + shift*I) x = b``; return ``x`` and a description of the method. Raise `ArgumentError` for unsuitable
+    arguments, `SingularMatrixError` if the residual is large.
+    """
     right = np.asarray(b, dtype=float)
     n = operator.shape[0]
     if operator.shape[0] != operator.shape[1]:
@@ -67,113 +69,131 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
         raise ArgumentError(f"method is {method!r}, it must be one of {', '.join(METHODS)}")
     if not np.isfinite(right).all():
         raise ArgumentError(f"the right-hand side has {int((~np.isfinite(right)).sum())} entries that are not finite")
-    matrix = _shifted(operator.sparse_part, shift)
+    matrix = _add_shift(operator.sparse_part, shift)
     if not np.isfinite(matrix.data).all():
         wrong = int((~np.isfinite(matrix.data)).sum())
         raise ArgumentError(f"{wrong} entries of the matrix are not finite: look for NaN or a pole in the arguments")
     try:
-        x, said = _solved(operator, matrix, right, method, shift, rtol)
+        x, description = _solve_by_method(operator, matrix, right, method, shift, rtol)
     except _NotApplicable as error:
         raise ArgumentError(f"method {method!r} does not apply: {error}") from None
-    _check(operator, x, right, shift, said)
-    return x, said
+    _check_residual(operator, x, right, shift, description)
+    return x, description
 
 
-def _solved(
+def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
+    """Solve with ``method``, or the best one if it is "auto"; return the solution and a description of the method.
+    ``matrix`` is the shifted sparse part.
+    """
     if method in ("cg", "minres"):
-        return _iterated(operator, b, method, shift, rtol), f"{method}: asked for"
+        return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
     if not operator.has_dense_terms:
-        name, why = _choose(matrix) if method == "auto" else (method, f"{method}: asked for")
+        name, why = _choose_sparse_method(matrix) if method == "auto" else (method, f"{method}: asked for")
         if name in ("low rank", "dense"):
             if name == "low rank":
                 raise _NotApplicable("no term fills a block")
-            return _dense(matrix.toarray(), b, symmetric=False), why
-        return _factored(matrix, name, operator.is_symmetric)(b), why
-    name, why = _choice_for_dense(operator) if method == "auto" else (method, f"{method}: asked for")
+            return _solve_dense(matrix.toarray(), b, symmetric=False), why
+        return _make_sparse_solver(matrix, name, operator.is_symmetric)(b), why
+    name, why = _choose_for_dense_terms(operator) if method == "auto" else (method, f"{method}: asked for")
     if name == "low rank":
         try:
-            return _woodbury(operator, matrix, b), why
+            return _solve_woodbury(operator, matrix, b), why
         except (SingularMatrixError, _NotApplicable) as error:
             if method != "auto":
                 raise
-            name = "dense" if len(b) <= MOST_DENSE else "minres"
+            name = "dense" if len(b) <= MAX_DENSE_ROWS else "minres"
             why = f"{name}: diagonal plus low rank, but {error}"
     if name == "dense":
-        return _dense(_shifted(operator.tocsr(), shift).toarray(), b, symmetric=operator.is_symmetric), why
+        return _solve_dense(_add_shift(operator.tocsr(), shift).toarray(), b, symmetric=operator.is_symmetric), why
     if name == "minres":
         if not operator.is_symmetric:
             raise _NotApplicable("the matrix is a Jacobian with dense terms of large size")
-        return _iterated(operator, b, "minres", shift, rtol), why
+        return _solve_iteratively(operator, b, "minres", shift, rtol), why
     raise _NotApplicable("terms of this matrix fill blocks")
 
 
-def _choice_for_dense(operator: LinearOperator) -> tuple[str, str]:
+def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
+    """Choose the method for an operator with dense terms; return its name and a description with the reason."""
     n = operator.shape[0]
-    factors = _factors_of(operator)
+    factors = _cached_low_rank_factors(operator)
     if factors is not None:
         rank = len(factors[0])
         return "low rank", f"low rank: a sparse matrix plus one of rank {rank} of {n} rows (Woodbury)"
-    if n <= MOST_DENSE:
+    if n <= MAX_DENSE_ROWS:
         return "dense", f"dense: terms fill blocks, and {n} rows are few (LAPACK)"
     return "minres", f"minres: terms fill blocks of {n} rows; the matrix may be indefinite, the diagonal preconditions"
 
 
-def _factors_of(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Factors of low rank, computed once, where the sparse part may be regular."""
+def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the low-rank factors of the dense terms, computed once; None if there are none, the sparse part is empty,
+    or the operator is a block of another.
+    """
     if not hasattr(operator, "_factors"):
-        whole = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
-        operator._factors = low_rank_factors(operator, operator.shape[0] // 4) if whole else None
-    found: tuple[NDArray[Any], NDArray[Any]] | None = operator._factors
-    return found
+        may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
+        operator._factors = low_rank_factors(operator, operator.shape[0] // 4) if may_be_regular else None
+    factors: tuple[NDArray[Any], NDArray[Any]] | None = operator._factors
+    return factors
 
 
-def _woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
-    factors = _factors_of(operator)
+def _solve_woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
+    """Solve a sparse matrix plus a low-rank product by the Woodbury formula; raise `_NotApplicable` without low-rank
+    factors.
+    """
+    factors = _cached_low_rank_factors(operator)
     if factors is None:
-        raise _NotApplicable("the dense terms are no product of thin matrices beside a sparse matrix")
+        raise _NotApplicable("the matrix is not a sparse matrix plus a product of two thin matrices")
     left, right = factors
-    solve = _factored(matrix, _choose(matrix)[0], operator.is_symmetric)
+    solve = _make_sparse_solver(matrix, _choose_sparse_method(matrix)[0], operator.is_symmetric)
     inverse_left = np.reshape([solve(row) for row in left], left.shape).T
     first = solve(b)
     if not (np.isfinite(first).all() and np.isfinite(inverse_left).all()):
         raise SingularMatrixError(SINGULAR.format(""))
     small = np.eye(len(left)) + right @ inverse_left
-    correction: Vector = first - inverse_left @ _dense(small, right @ first, symmetric=False)
+    correction: Vector = first - inverse_left @ _solve_dense(small, right @ first, symmetric=False)
     return correction
 
 
 # ---------------------------------------------------------------------------- sparse matrices
 
 
-def _choose(matrix: Any) -> tuple[str, str]:
-    """The cheapest method for a sparse matrix, and why."""
+def _choose_sparse_method(matrix: Any) -> tuple[str, str]:
+    """Choose the cheapest method for a sparse ``matrix``; return its name and a description with the reason."""
     n = matrix.shape[0]
-    below, above = _widths(matrix)
+    below, above = _bandwidths(matrix)
     if not (below or above):
         return "diagonal", "diagonal: nothing is outside of the diagonal"
     if max(below, above) <= 1:
         return "banded", f"banded: {below} diagonals below and {above} above the main one (LAPACK)"
-    blocks = _blocks(matrix)
+    blocks = _equal_diagonal_blocks(matrix)
     if blocks is not None:
         return "block diagonal", f"block diagonal: {blocks.shape[0]} blocks of {blocks.shape[1]} rows (LAPACK)"
-    if max(below, above) <= WIDEST_BAND and max(below, above) < n // 4:
+    if max(below, above) <= MAX_BANDWIDTH and max(below, above) < n // 4:
         return "banded", f"banded: {below} diagonals below and {above} above the main one (LAPACK)"
-    border = _border(matrix)
+    border = _full_rows_and_columns(matrix)
     if border is not None:
         return "arrow", f"arrow: {len(border)} rows and columns are full, the rest is banded (Schur complement)"
     return "lu", f"lu: {matrix.nnz} entries without a simpler structure (SciPy's sparse LU)"
 
 
-def _factored(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
-    """A function that solves with a sparse matrix."""
-    makers = {"diagonal": _diagonal, "block diagonal": _block_diagonal, "banded": _banded, "arrow": _arrow, "lu": _lu}
+def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Factorise a sparse ``matrix`` by the method ``name``; return the function that solves for a right-hand side."""
+    makers = {
+        "diagonal": _diagonal_solver,
+        "block diagonal": _block_diagonal_solver,
+        "banded": _banded_solver,
+        "arrow": _arrow_solver,
+        "lu": _lu_solver,
+    }
     return makers[name](matrix, symmetric)
 
 
-def _diagonal(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    if any(_widths(matrix)):
+def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Return the solver of a diagonal matrix; raise `_NotApplicable` if it is not diagonal, `SingularMatrixError` for a
+    0.
+    """
+    if any(_bandwidths(matrix)):
         raise _NotApplicable("entries are outside of the diagonal")
     entries = matrix.diagonal()
     if zeros := int((entries == 0).sum()):
@@ -181,8 +201,9 @@ def _diagonal(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     return lambda b: b / entries
 
 
-def _banded(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    below, above = _widths(matrix)
+def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Return the solver of a banded matrix (LAPACK; Cholesky if symmetric positive definite)."""
+    below, above = _bandwidths(matrix)
     if (below + above + 1) * matrix.shape[0] > 50_000_000:
         raise _NotApplicable(f"{below + above + 1} diagonals of {matrix.shape[0]} rows are too many")
     entries = matrix.tocoo()
@@ -190,79 +211,90 @@ def _banded(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     band[above + entries.row - entries.col, entries.col] = entries.data
 
     def solve(b: Vector) -> Vector:
+        """Solve the banded system for the right-hand side ``b``."""
         with suppress(np.linalg.LinAlgError):  # not positive definite
             if symmetric:
                 return np.asarray(scipy.linalg.solveh_banded(band[above:], b, lower=True))
-        with regular():
+        with convert_singular_errors():
             return np.asarray(scipy.linalg.solve_banded((below, above), band, b))
 
     return solve
 
 
-def _block_diagonal(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    members = _blocks(matrix)
+def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Return the solver of a block diagonal matrix with blocks of equal size; raise `_NotApplicable` for any other."""
+    members = _equal_diagonal_blocks(matrix)
     if members is None:
-        raise _NotApplicable(f"the matrix has no blocks of one size up to {LARGEST_BLOCK}")
-    number, place = np.empty(matrix.shape[0], int), np.empty(matrix.shape[0], int)
+        raise _NotApplicable(f"the matrix has no blocks of one size up to {MAX_BLOCK_ROWS}")
+    number, position = np.empty(matrix.shape[0], int), np.empty(matrix.shape[0], int)
     number[members] = np.arange(len(members))[:, None]
-    place[members] = np.arange(members.shape[1])
+    position[members] = np.arange(members.shape[1])
     entries = matrix.tocoo()
     blocks = np.zeros((*members.shape, members.shape[1]))
-    blocks[number[entries.row], place[entries.row], place[entries.col]] = entries.data
+    blocks[number[entries.row], position[entries.row], position[entries.col]] = entries.data
 
     def solve(b: Vector) -> Vector:
+        """Solve the block diagonal system for the right-hand side ``b``."""
         x = np.empty_like(b)
-        with regular():
+        with convert_singular_errors():
             x[members] = np.linalg.solve(blocks, b[members][..., None])[..., 0]
         return x
 
     return solve
 
 
-def _arrow(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    border = _border(matrix)
+def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Return the solver of a banded matrix with few full rows and columns (Schur complement); raise `_NotApplicable`
+    for any other.
+    """
+    border = _full_rows_and_columns(matrix)
     if border is None:
         raise _NotApplicable("no few full rows and columns leave a band")
     rest = np.setdiff1d(np.arange(matrix.shape[0]), border)
     inner = matrix[rest][:, rest].tocsr()
-    solve = _diagonal(inner, symmetric) if not any(_widths(inner)) else _banded(inner, symmetric)
+    solve = _diagonal_solver(inner, symmetric) if not any(_bandwidths(inner)) else _banded_solver(inner, symmetric)
     right, below = matrix[rest][:, border].toarray(), matrix[border][:, rest]
     solved = np.reshape([solve(column) for column in right.T], right.T.shape).T
     schur = matrix[border][:, border].toarray() - below @ solved
 
-    def whole(b: Vector) -> Vector:
+    def solve_arrow(b: Vector) -> Vector:
+        """Solve the arrow system for the right-hand side ``b``, by the Schur complement."""
         first = solve(b[rest])
         x = np.empty_like(b)
-        x[border] = _dense(schur, b[border] - below @ first, symmetric=False)
+        x[border] = _solve_dense(schur, b[border] - below @ first, symmetric=False)
         x[rest] = first - solved @ x[border]
         return x
 
-    return whole
+    return solve_arrow
 
 
-def _lu(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    with regular():
+def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
+    """Return the solver of a sparse matrix by SciPy's sparse LU factorisation."""
+    with convert_singular_errors():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")
     solve: Callable[[Vector], Vector] = factors.solve
     return solve
 
 
-def _dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
+def _solve_dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
+    """Solve a dense system, by Cholesky if ``symmetric`` and positive definite, else by LU."""
     with suppress(np.linalg.LinAlgError):
         if symmetric:
             return np.asarray(scipy.linalg.solve(matrix, b, assume_a="pos"))
-    with regular():
+    with convert_singular_errors():
         return np.linalg.solve(matrix, b)
 
 
-def _iterated(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
-    """Conjugate gradients or MINRES with the size of the diagonal as preconditioner."""
+def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
+    """Solve by conjugate gradients or MINRES, preconditioned by the absolute diagonal; raise `SingularMatrixError`
+    without convergence.
+    """
     scale = np.abs(operator.diagonal() + shift)
     scale[scale <= 1e-12 * scale.max(initial=1.0)] = 1.0
     shape = operator.shape
     shifted = LinearOperator(shape, matvec=lambda v: operator.matvec(v) + shift * v, dtype=float)
     inverse = LinearOperator(shape, matvec=lambda v: np.ravel(v) / scale, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of a singular matrix, whose status says so
+    with np.errstate(divide="ignore", invalid="ignore"):  # from a singular matrix, which the status reports
         x, status = (cg if method == "cg" else minres)(shifted, b, rtol=rtol, maxiter=10 * len(b), M=inverse)
     if status:
         raise SingularMatrixError(
@@ -272,44 +304,47 @@ def _iterated(operator: LinearOperator, b: Vector, method: str, shift: float, rt
     return solution
 
 
-def _check(operator: LinearOperator, x: Vector, b: Vector, shift: float, said: str) -> None:
-    """Refuse a solution whose residual says that the matrix is singular."""
+def _check_residual(operator: LinearOperator, x: Vector, b: Vector, shift: float, description: str) -> None:
+    """Raise `SingularMatrixError` if the solution ``x`` is not finite or its residual is large."""
     if np.isfinite(x).all():
         residual = float(np.linalg.norm(operator.matvec(x) + shift * x - b))
         if residual <= 1e-6 * max(float(np.linalg.norm(b)), 1e-300):
             return
-    raise SingularMatrixError(SINGULAR.format(f" to working precision ({said})"))
+    raise SingularMatrixError(SINGULAR.format(f" to working precision ({description})"))
 
 
 # ---------------------------------------------------------------------------- looking at a pattern
 
 
-def _shifted(matrix: Any, shift: float) -> Any:
+def _add_shift(matrix: Any, shift: float) -> Any:
+    """Return ``matrix + shift*I``."""
     return matrix + shift * scipy.sparse.eye_array(matrix.shape[0], format="csr") if shift else matrix
 
 
-def _widths(matrix: Any) -> tuple[int, int]:
-    """The number of diagonals below and above the main one."""
+def _bandwidths(matrix: Any) -> tuple[int, int]:
+    """Return the number of diagonals below and above the main one."""
     entries = matrix.tocoo()
     distance = entries.row.astype(np.int64) - entries.col
     return int(distance.max(initial=0)), int(-distance.min(initial=0))
 
 
-def _blocks(matrix: Any) -> NDArray[np.int64] | None:
-    """The rows of the blocks that nothing connects, where all have one size."""
+def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
+    """Return the rows of each connected block, one block per row of the result; None unless there are at least two, of
+    equal size at most `MAX_BLOCK_ROWS`.
+    """
     count, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)
-    if count < 2 or sizes.min() != sizes.max() or sizes[0] > LARGEST_BLOCK:
+    if count < 2 or sizes.min() != sizes.max() or sizes[0] > MAX_BLOCK_ROWS:
         return None
     return np.argsort(labels, kind="stable").reshape(count, -1)
 
 
-def _border(matrix: Any) -> NDArray[np.int64] | None:
-    """Few rows and columns with many entries, without which the matrix is banded."""
+def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
+    """Return the few rows and columns with many entries without which ``matrix`` is banded; None if there are none."""
     filled = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[0]), np.diff(matrix.indptr))
     border = np.flatnonzero(filled > max(8, 4 * int(np.median(filled))))
-    if not 0 < len(border) <= min(MOST_BORDER, matrix.shape[0] // 4):
+    if not 0 < len(border) <= min(MAX_BORDER_ROWS, matrix.shape[0] // 4):
         return None
     rest = np.setdiff1d(np.arange(matrix.shape[0]), border)
     inner = matrix[rest][:, rest]
-    return border if max(_widths(inner)) <= WIDEST_BAND else None
+    return border if max(_bandwidths(inner)) <= MAX_BANDWIDTH else None

@@ -1,4 +1,4 @@
-"""The values of terms at their points: kernels for groups of terms, and one that adds values into their entries."""
+"""Evaluate terms at their points: compiled kernels for groups of terms, and a kernel that adds values into entries."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.structure.pattern import Group, Pattern
-from sympy_tensordiff.structure.sharing import with_common_parts
-from sympy_tensordiff.structure.terms import Binder, Term
+from sympy_tensordiff.structure.pattern import SparsityPattern, TermGroup
+from sympy_tensordiff.structure.sharing import extract_common_subexpressions
+from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
-Points = Sequence[NDArray[np.int64]]
+Coordinates = Sequence[NDArray[np.int64]]
 
 
 class ValueKernel:
-    """A compiled function of the values of several groups, each term at all points of its group.
+    """A compiled function that evaluates the terms of several groups at all points of each group.
 
-    Over a box the indices are loops. Over other points they are entries of the arrays of coordinates, so that the
-    kernel takes as many steps as there are points.
+    Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
     Attributes
     ----------
@@ -37,151 +36,159 @@ class ValueKernel:
         Returns the values of one group after the other.
     """
 
-    def __init__(self, args: Sequence[Any], groups: Sequence[Group], options: dict[str, Any]) -> None:
+    def __init__(self, args: Sequence[Any], groups: Sequence[TermGroup], options: dict[str, Any]) -> None:
         self.groups = tuple(groups)
         self._are_boxes = [_is_box(group) for group in groups]
-        self._numbers = [len(group.values) for group in groups]
+        self._value_counts = [len(group.values) for group in groups]
         arguments = list(args)
         results: list[Any] = []
         for number, (group, is_box) in enumerate(zip(groups, self._are_boxes, strict=True)):
             if is_box:
-                moved, axes = over_box(group.binders)
+                substitution, axes = shift_to_origin(group.binders)
             else:
                 step = sympy.Dummy("t", integer=True)
-                count = sympy.Symbol(unused(f"points_{number}", arguments), integer=True)
-                names = [unused(f"at_{number}_{n}", arguments) for n in range(len(group.binders))]
+                count = sympy.Symbol(unused_name(f"points_{number}", arguments), integer=True)
+                names = [unused_name(f"at_{number}_{n}", arguments) for n in range(len(group.binders))]
                 lists = [TensorSymbol(name, count, dtype=int) for name in names]
-                moved = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
+                substitution = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
                 axes = [(step, count)]
                 arguments += lists
-            values = [*map(Replacement(Substitution(moved)), group.values)]
-            results += [TensorComprehension(value, *axes) for value in with_common_parts(values, axes)]
+            values = [*map(Replacement(Substitution(substitution)), group.values)]
+            results += [TensorComprehension(value, *axes) for value in extract_common_subexpressions(values, axes)]
         self.arguments, self.results_of_terms = tuple(arguments), tuple(results)
         self.function = lambdify(self.arguments, self.results_of_terms, **options)
 
     @property
-    def terms(self) -> list[Term]:
-        """The terms, each with the name of its result instead of its value."""
-        found: list[Term] = []
+    def terms(self) -> list[DerivativeTerm]:
+        """The terms, with the name of the kernel result in place of each value."""
+        terms: list[DerivativeTerm] = []
         first = 0
-        for group, number in zip(self.groups, self._numbers, strict=True):
+        for group, number in zip(self.groups, self._value_counts, strict=True):
             names = {value: sympy.Symbol(f"result{first + n}") for n, value in enumerate(group.values)}
-            found += [term._replace(value=names[term.value]) for term in group.terms]
+            terms += [term._replace(value=names[term.value]) for term in group.terms]
             first += number
-        return found
+        return terms
 
-    def counts(self, points: Sequence[Points]) -> list[int]:
-        """Return how many values each group has."""
-        return [n * (len(at[0]) if at else 1) for n, at in zip(self._numbers, points, strict=True)]
+    def counts(self, points: Sequence[Coordinates]) -> list[int]:
+        """Return the number of values of each group at ``points``."""
+        return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
-    def coordinates(self, points: Sequence[Points]) -> list[NDArray[np.int64]]:
-        """Return the arguments that follow those of the derivative."""
+    def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
+        """Return the coordinate arrays that the kernel takes after the arguments of the derivative."""
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
-    def results(self, buffer: NDArray[Any], points: Sequence[Points]) -> tuple[NDArray[Any], ...]:
-        """Return the views of a flat array that the results are written to."""
+    def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
+        """Return views of the flat ``buffer`` in the shapes of the kernel results."""
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
-        for part, number, at, is_box in zip(parts, self._numbers, points, self._are_boxes, strict=True):
+        for part, number, at, is_box in zip(parts, self._value_counts, points, self._are_boxes, strict=True):
             shape = [int(c[-1] - c[0]) + 1 for c in at] if is_box and at else [-1]
             views += [one.reshape(shape) for one in part.reshape(number, -1)]
         return tuple(views)
 
 
-def over_box(binders: Sequence[Binder]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Indices that count from 0 in place of those of a box, and the axes over them; no binders have one point."""
+def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
+    """Return a substitution of the box indices by indices that count from 0, and the axes of these; without ``binders``
+    a single axis of length 1.
+    """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
     return {b.index: names[b.index] + b.low for b in binders}, axes or [(sympy.Dummy("t", integer=True), sympy.S.One)]
 
 
-def _is_box(group: Group) -> bool:
-    """Whether the points are those of a box whose corners are known from the sizes."""
+def _is_box(group: TermGroup) -> bool:
+    """Return whether the points of ``group`` are a box: constant ranges, no index conditions, no index arrays."""
     indices = {b.index for b in group.binders}
     ends = [end for b in group.binders for end in (b.low, b.high)]
     conditional = any(condition.free_symbols & indices for condition in group.conditions)
     return not conditional and not any(end.free_symbols & indices or data_of(end) for end in ends)
 
 
-def unused(name: str, args: Sequence[Any]) -> str:
-    """A name that no argument has."""
+def unused_name(name: str, args: Sequence[Any]) -> str:
+    """Return ``name``, with underscores appended until it differs from all names in ``args``."""
     taken = {str(getattr(a, "name", a)) for a in args} | {str(s) for s in free_symbols_in(args)}
     while name in taken:
         name += "_"
     return name
 
 
-def directions_of(tensors: Sequence[Any], args: Sequence[Any], name: str = "direction") -> tuple[TensorSymbol, ...]:
-    """A tensor of the shape of each of some tensors or scalars, under a name that no argument has."""
+def direction_symbols(tensors: Sequence[Any], args: Sequence[Any], name: str = "direction") -> tuple[TensorSymbol, ...]:
+    """Return a new tensor symbol of the shape of each of ``tensors``, with a name that no argument has."""
     shapes = [tuple(getattr(tensor, "shape", ())) for tensor in tensors]
-    return tuple(TensorSymbol(unused(f"{name}_{n}", args), shape) for n, shape in enumerate(shapes))
+    return tuple(TensorSymbol(unused_name(f"{name}_{n}", args), shape) for n, shape in enumerate(shapes))
 
 
-class _Workspace(NamedTuple):
-    """Memory for the values of all terms, and the views of it that the kernel fills."""
+class _ValueBuffers(NamedTuple):
+    """Memory for the values of all terms: the flat ``buffer`` and the views of it that the kernel fills."""
 
     buffer: NDArray[Any]
     results: tuple[NDArray[Any], ...]
 
 
-class Entries:
-    """The values of the entries of a pattern, for arguments of the sizes and integers that the pattern is for.
+class EntryEvaluator:
+    """Computes the values of all entries of a sparsity pattern, at the sizes and index arrays of that pattern.
 
     Parameters
     ----------
     pattern : Pattern
     groups : sequence of Group
-        Those of the pattern.
+        The groups that the pattern was made from.
     kernel : callable
-        From groups to their `ValueKernel`.
+        Returns the `ValueKernel` of a tuple of groups.
     """
 
     def __init__(
-        self, pattern: Pattern, groups: Sequence[Group], kernel: Callable[[tuple[Group, ...]], ValueKernel]
+        self,
+        pattern: SparsityPattern,
+        groups: Sequence[TermGroup],
+        kernel: Callable[[tuple[TermGroup, ...]], ValueKernel],
     ) -> None:
         self.pattern = pattern
         pairs = [(group, at) for group, at in zip(groups, pattern.points, strict=True) if at is not None]
         self._groups, self._points = tuple(group for group, _ in pairs), [at for _, at in pairs]
-        self._make = kernel
-        self._runs: dict[np.dtype[Any], Callable[..., None]] = {}
-        self._free: dict[np.dtype[Any], list[_Workspace]] = {}
+        self._make_kernel = kernel
+        self._runners: dict[np.dtype[Any], Callable[..., None]] = {}
+        self._spare_buffers: dict[np.dtype[Any], list[_ValueBuffers]] = {}
 
     def __call__(self, values: Sequence[Any], out: NDArray[Any]) -> NDArray[Any]:
-        """Fill ``out`` with the values of all entries; ``values`` are arguments as `Call.values` has them."""
+        """Fill ``out`` with the values of all entries and return it; ``values`` are `CheckedArguments.values`."""
         if not self._groups:
             return out
-        free = self._free.setdefault(out.dtype, [])
+        free = self._spare_buffers.setdefault(out.dtype, [])
         try:
             workspace = free.pop()
-        except IndexError:  # the first call, or another thread works with it
-            workspace = self._workspace(out.dtype)
-        given = (*values, *self._coordinates)
-        run = self._runs.get(out.dtype)
+        except IndexError:  # the first call, or another thread uses the buffers
+            workspace = self._allocate_buffers(out.dtype)
+        kernel_arguments = (*values, *self._coordinates)
+        run = self._runners.get(out.dtype)
         if run is None:
-            self._runs[out.dtype] = self._kernel.function.runner(given, workspace.results)
+            self._runners[out.dtype] = self._kernel.function.runner(kernel_arguments, workspace.results)
         else:
-            run(given, workspace.results)
+            run(kernel_arguments, workspace.results)
         pattern = self.pattern
         if pattern.starts is None:
             np.take(workspace.buffer, pattern.sources, out=out, mode="clip")
         elif self._kernel.function.backend == "numpy":
             np.add.reduceat(np.take(workspace.buffer, pattern.sources), pattern.starts[:-1], out=out)
         else:
-            _compiled()(out, pattern.starts, pattern.sources, workspace.buffer)
+            _compiled_sum_sources()(out, pattern.starts, pattern.sources, workspace.buffer)
         if not free:
             free.append(workspace)
         return out
 
-    def _workspace(self, dtype: Any) -> _Workspace:
+    def _allocate_buffers(self, dtype: Any) -> _ValueBuffers:
+        """Allocate the memory for the values of all terms."""
         buffer = np.empty(sum(self._kernel.counts(self._points)), dtype)
-        return _Workspace(buffer, self._kernel.results(buffer, self._points))
+        return _ValueBuffers(buffer, self._kernel.results(buffer, self._points))
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        return self._make(self._groups)
+        """The kernel of the groups that have points."""
+        return self._make_kernel(self._groups)
 
     @cached_property
     def _coordinates(self) -> list[NDArray[np.int64]]:
+        """The coordinate arguments of the kernel."""
         return self._kernel.coordinates(self._points)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -189,16 +196,18 @@ class Entries:
 
 
 @cache
-def _compiled() -> Callable[..., None]:
-    from numba import njit  # here, so that to import the package takes no compiler
+def _compiled_sum_sources() -> Callable[..., None]:
+    """Return `_sum_sources` compiled by Numba."""
+    from numba import njit  # imported here: importing the package needs no compiler
 
     try:
-        return njit(nogil=True, cache=True)(_sums)  # type: ignore[no-any-return]
-    except RuntimeError:  # there is no folder to keep compiled code in
-        return njit(nogil=True)(_sums)  # type: ignore[no-any-return]
+        return njit(nogil=True, cache=True)(_sum_sources)  # type: ignore[no-any-return]
+    except RuntimeError:  # no writable cache folder
+        return njit(nogil=True)(_sum_sources)  # type: ignore[no-any-return]
 
 
-def _sums(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
+def _sum_sources(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
+    """Set each entry of ``out`` to the sum of ``values`` at its ``sources``."""
     for entry in range(out.shape[0]):
         total = values[sources[starts[entry]]]
         for n in range(starts[entry] + 1, starts[entry + 1]):

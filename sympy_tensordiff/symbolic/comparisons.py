@@ -176,7 +176,7 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     >>> import sympy_tensordiff as td
     >>> x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4)
     >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
-    elementwise(lambda t0: Piecewise((0, t0 > 0), (1, True)), x)
+    where(greater(x, 0), 0, 1)
     """
     operands, holds = _truth(condition, "where")
     return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)

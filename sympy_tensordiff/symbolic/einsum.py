@@ -273,6 +273,15 @@ def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
     return EinsumProduct(subscripts, tensor, FilledTensor(1, [shape[axis] for axis in ones]))
 
 
+def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
+    """Return a tensor, or a scalar, with new axes of extent 1 as the ``axes`` of the result; itself for none."""
+    if not axes:
+        return tensor
+    labels = axis_labels((*shape_of(tensor), *axes))
+    kept, new = ("".join(label for n, label in enumerate(labels) if (n in axes) is is_new) for is_new in (False, True))
+    return EinsumProduct(f"{kept},{new}->{labels}", tensor, FilledTensor(1, [1] * len(axes)))
+
+
 def _differ(operands: Sequence[Any], first: int, second: int, back: int) -> str:
     """What the message says of two operands of which an axis, counted from the last, has two extents."""
     one, other = operands[first], operands[second]

@@ -22,11 +22,12 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
 from sympy_tensordiff.symbolic import depth, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar, argument, arguments
+from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
 from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
 from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, of_tensor, of_ufunc
-from sympy_tensordiff.symbolic.printing import PrintedEntry, short
+from sympy_tensordiff.symbolic.printing import short
 
 
 class TensorExpr(Node):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import sympy
 from sympy import Basic, Dummy, Integer, Lambda
+from sympy.codegen import cfunctions
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
@@ -16,6 +17,7 @@ from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.scalar_functions import xlogy
 from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 
@@ -140,6 +142,8 @@ atanh = _function("atanh", sympy.atanh, "The inverse hyperbolic tangent, of numb
 sqrt = _function("sqrt", sympy.sqrt, "The square root, of numbers from 0 on")
 abs = _function("abs", sympy.Abs, "The absolute value; its derivative at 0 is 0")
 sign = _function("sign", sympy.sign, "The sign: -1, 0 or 1; its derivative is 0")
+expm1 = _function("expm1", cfunctions.expm1, "``exp(x) - 1`` without loss of digits near 0")
+log1p = _function("log1p", cfunctions.log1p, "``log(1 + x)`` without loss of digits near 0, of numbers above -1")
 relu = _function("relu", lambda x: sympy.Max(x, 0), "The larger of x and 0; its derivative at 0 is 0")
 erf = _function("erf", sympy.erf, "The error function")
 floor = _function("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
@@ -183,6 +187,84 @@ def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
 
 maximum = _extremum("maximum", sympy.Max, "largest")
 minimum = _extremum("minimum", sympy.Min, "smallest")
+
+
+@explained
+def hypot(x: Scalar, y: Scalar) -> Any:
+    """``sqrt(x**2 + y**2)``, entry by entry, where no square overflows or underflows.
+
+    Parameters
+    ----------
+    x, y : Expr or number
+        Tensors, repeated to one shape as in NumPy, and scalars.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Notes
+    -----
+    The derivatives are 0 where both arguments are.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 3)
+    >>> float(td.evaluate(td.sum(td.hypot(x, y)), {x: [3, 0, 0], y: [4, 0, 2]}))
+    7.0
+    """
+    return elementwise(cfunctions.hypot, x, y)
+
+
+@explained
+def logaddexp(x: Scalar, y: Scalar) -> Any:
+    """``log(exp(x) + exp(y))``, entry by entry, without overflow.
+
+    Parameters
+    ----------
+    x, y : Expr or number
+        Tensors, repeated to one shape as in NumPy, and scalars.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> a, b = sympy.symbols("a b", real=True)
+    >>> float(td.evaluate(td.logaddexp(a, b), {a: 1000, b: 1000}))
+    1000.6931471805599
+    """
+    return elementwise(lambda a, b: sympy.log(sympy.exp(a) + sympy.exp(b)), x, y)
+
+
+@explained
+def entr(x: Scalar) -> Any:
+    """``-x*log(x)``, the terms of an entropy, entry by entry; 0 at 0.
+
+    Parameters
+    ----------
+    x : Expr or number
+        A tensor expression or a scalar, not negative.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``x``; a scalar for a scalar.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> p = td.TensorSymbol("p", 3)
+    >>> td.gradient(td.sum(td.entr(p)), p)
+    -log(p) - 1
+    >>> float(td.evaluate(td.sum(td.entr(p)), {p: [0, 0.5, 0.5]}))
+    0.6931471805599453
+    """
+    return elementwise(lambda a: -xlogy(a, a), x)
 
 
 @explained

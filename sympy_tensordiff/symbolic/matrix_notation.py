@@ -21,7 +21,9 @@ from sympy_tensordiff.symbolic.notation import (
     Outer,
     Row,
     Transposed,
+    Variant,
     count_transposes,
+    in_forms,
     in_front,
     is_ones,
     product,
@@ -32,6 +34,8 @@ from sympy_tensordiff.symbolic.notation import (
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
     """The contraction of notations: scalars, and an element-wise or matrix product, or one in index notation."""
+    if any(isinstance(operand, Variant) for operand in operands):
+        return in_forms(lambda *forms: einsum_notation(inputs, output, forms, extents), *operands)
     fronts, tensors = [], []
     for labels, operand in zip(inputs, operands, strict=True):
         front, tensor = split_scalar(operand) if labels else (in_front(operand), None)
@@ -47,6 +51,22 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
         parts = [], _contraction(tensors, output)
     inner, tensor = parts
     return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
+
+
+def added_labels(inputs: Sequence[str], output: str) -> list[str]:
+    """The labels of sums over axes, not of products of matrices.
+
+    They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
+    """
+    summed = dict.fromkeys(label for labels in inputs for label in labels if label not in output)
+    found = []
+    for label in summed:
+        own = [labels for labels in inputs if label in labels]
+        others = {other for labels in own for other in labels if other != label}
+        is_entrywise = all(len(set(labels)) == len(labels) == 2 for labels in own) and len(others) == 1
+        if "".join(own).count(label) == 1 or (is_entrywise and others <= set(output)):
+            found.append(label)
+    return found
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:

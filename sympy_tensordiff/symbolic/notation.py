@@ -7,7 +7,7 @@ factors are merged and signs pulled out, so that three printers need not do it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sympy import Basic, Mul, S, Symbol
@@ -123,29 +123,59 @@ class Repeated(NamedTuple):
     shape: tuple[Any, ...]
 
 
-class Broadcast(NamedTuple):
-    """A tensor that is repeated to the shape of the others beside it; as it is, and as its product with ones."""
+class Expanded(NamedTuple):
+    """A tensor with new axes of extent 1; whether each axis of the result is new."""
 
     tensor: Any
-    product: Any
+    new: tuple[bool, ...]
+
+
+class Variant(NamedTuple):
+    """What Python's text and formulas write in two ways, such as ``X*v[:, None]`` and ``diag(v) X``."""
+
+    text: Any
+    formula: Any
+
+
+def variant(text: Any, formula: Any) -> Any:
+    """The two forms as one notation: the form itself where both are the same."""
+    text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
+    return text if text == formula else Variant(text, formula)
+
+
+def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
+    """The result of a change of notations, in text and in formulas where one of them has two forms."""
+    if not any(isinstance(notation, Variant) for notation in notations):
+        return change(*notations)
+    return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
+
+
+class Relation(NamedTuple):
+    """A relation between entries: its sign as Python writes it, and its sides."""
+
+    sign: str
+    left: Any
+    right: Any
+
+
+class Connected(NamedTuple):
+    """Conditions joined by ``and`` or ``or``, or the opposite of one, ``not``."""
+
+    name: str
+    conditions: tuple[Any, ...]
 
 
 class Indicator(NamedTuple):
-    """1 where a relation holds for the entries, 0 elsewhere; as a function of the arguments, and as the relation."""
+    """1 where a condition holds for the entries, 0 elsewhere."""
 
-    function: Applied
-    sign: str
-    sides: tuple[Any, Any]
+    condition: Any
 
 
 class Choice(NamedTuple):
-    """The value of the first branch whose relation holds for the entries; as a function of the arguments, and so.
+    """The value of the first branch whose condition holds for the entries, and the value where none does."""
 
-    A branch is its value, then the left side, the sign and the right side of its relation: nothing for the last one.
-    """
-
-    function: Applied
-    branches: tuple[tuple[Any, ...], ...]
+    branches: tuple[tuple[Any, Any], ...]
+    rest: Any
 
 
 class Contraction(NamedTuple):
@@ -178,7 +208,10 @@ def product(
     divisors: Iterable[Divisor] = (),
 ) -> Any:
     """An element-wise product of notations: products among the factors joined, scalars in front, sums at the end."""
-    all_scalars, all_inner, all_divisors = list(scalars), list(inner), list(divisors)
+    factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
+    if any(isinstance(factor, Variant) for factor in factors):
+        forms = ([getattr(factor, form, factor) for factor in factors] for form in Variant._fields)
+        return Variant(*(product(number, all_scalars, all_inner, form, all_divisors) for form in forms))
     all_factors: list[Any] = []
     for factor in factors:
         if isinstance(factor, Product):
@@ -200,6 +233,8 @@ def transposed(matrix: Any) -> Any:
     match matrix:
         case Transposed(inner):
             return inner
+        case Variant(text, formula):
+            return Variant(transposed(text), transposed(formula))
         case Leaf(variable) if getattr(variable, "symmetric", False):
             return matrix
         case Inverse(inner) | Call("adj", (inner,)) if transposed(inner) is inner:
@@ -239,6 +274,8 @@ def _fewer(matrix: Any, moved: Any) -> Any:
 
 def count_transposes(notation: Any) -> int:
     """The transposes that are factors, and factors of factors."""
+    if isinstance(notation, Variant):
+        return count_transposes(notation.text)
     if isinstance(notation, Transposed):
         return 1 + count_transposes(notation.matrix)
     return sum(map(count_transposes, notation.factors)) if isinstance(notation, (Product, Chain)) else 0
@@ -271,9 +308,9 @@ def _signed(term: Any) -> tuple[bool, Any]:
     if isinstance(term, Repeated):
         minus, scalar = _signed(term.scalar)
         return minus, term._replace(scalar=scalar)
-    if isinstance(term, Broadcast):
-        (minus, tensor), (_, with_ones) = _signed(term.tensor), _signed(term.product)
-        return minus, Broadcast(tensor, with_ones)
+    if isinstance(term, Variant):
+        (minus, text), (other, formula) = _signed(term.text), _signed(term.formula)
+        return (minus, Variant(text, formula)) if minus is other else (False, term)
     return False, term
 
 

@@ -17,6 +17,7 @@ from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
     Choice,
+    Connected,
     Constant,
     Contraction,
     Indicator,
@@ -25,6 +26,7 @@ from sympy_tensordiff.symbolic.notation import (
     Outer,
     Power,
     Product,
+    Relation,
     Repeated,
     Row,
     Sum,
@@ -39,6 +41,12 @@ from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, 
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
+LATEX_NAMES = {
+    **{name: rf"\operatorname{{{name}}}" for name in ("expm1", "log1p", "log1mexp")},
+    "log_ndtr": r"\log\Phi",
+}
+"""Names that SymPy would print with a subscript."""
+
 SPECIAL = {
     "abs": r"\left|{%s}\right|",
     "floor": r"\left\lfloor{%s}\right\rfloor",
@@ -52,7 +60,8 @@ SPECIAL = {
     "minimum": r"\min\left(%s\right)",
 }
 
-RELATIONS = {">": ">", "<": "<", ">=": r"\geq", "<=": r"\leq"}
+SIGNS = {">": ">", "<": "<", ">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
+CONNECTIVES = {"and": r" \wedge ", "or": r" \vee ", "not": r"\neg "}
 
 
 class TraditionalWriter(Writer):
@@ -74,7 +83,8 @@ class TraditionalWriter(Writer):
     cases: Callable[..., Any]  # of pairs of forms, a value and where it is taken
     delta: Callable[..., Any]  # of two indices
     entry: Callable[..., Any]  # of a tensor and its indices
-    relation: Callable[..., str]  # of a sign of Python's
+    sign_of: Callable[..., str]  # of a sign of Python's
+    connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
@@ -124,22 +134,27 @@ class TraditionalWriter(Writer):
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
-    def related(self, left: Any, sign: str, right: Any) -> Any:
-        """A relation."""
-        return self.joined(self.at(left, 0), f" {self.relation(sign)} ", self.at(right, 0))
+    def relation(self, notation: Relation) -> Any:
+        return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
+
+    def connected(self, notation: Connected) -> Any:
+        sign = self.connective(notation.name)
+        is_not, parts = notation.name == "not", [self.write(part) for part in notation.conditions]
+        parts = [
+            self.parenthesized(part) if is_not or isinstance(condition, Connected) else part
+            for part, condition in zip(parts, notation.conditions, strict=True)
+        ]
+        return self.joined(sign, *parts) if is_not else self.between(sign, parts)
 
     def indicator(self, notation: Indicator) -> Any:
-        left, right = notation.sides
-        return self.bracketed(self.related(left, notation.sign, right))
+        return self.bracketed(self.write(notation.condition))
 
     def choice(self, notation: Choice) -> Any:
         before, otherwise = self.words
-        return self.cases(
-            [
-                (self.at(value, 0), self.joined(before, self.related(*relation)) if relation else otherwise)
-                for value, *relation in notation.branches
-            ]
-        )
+        branches = [
+            (self.at(value, 0), self.joined(before, self.write(condition))) for value, condition in notation.branches
+        ]
+        return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
     def contraction(self, notation: Contraction) -> Any:
         names = index_names(notation)
@@ -192,8 +207,11 @@ class LatexWriter(TraditionalWriter):
     def delta(self, left: str, right: str) -> str:
         return rf"\delta_{{{left} {right}}}"
 
-    def relation(self, sign: str) -> str:
-        return RELATIONS[sign]
+    def sign_of(self, sign: str) -> str:
+        return SIGNS[sign]
+
+    def connective(self, name: str) -> str:
+        return CONNECTIVES[name]
 
     def constant(self, constant: Constant) -> str:
         rank = len(constant.shape)
@@ -255,7 +273,7 @@ class LatexWriter(TraditionalWriter):
             return SPECIAL[notation.name] % ", ".join(args)
         if notation.name == "TensorCofactor":
             return rf"\operatorname{{cof}}_{{{first}}}" + self.parenthesized(", ".join(rest))
-        name = self.printer._hprint_Function(notation.name)
+        name = LATEX_NAMES.get(notation.name) or self.printer._hprint_Function(notation.name)
         below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
@@ -352,8 +370,13 @@ class PrettyWriter(TraditionalWriter):
         function = self.parenthesized(self.printer._print(notation.template))
         return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
 
-    def relation(self, sign: str) -> str:
-        return {">=": "≥", "<=": "≤"}.get(sign, sign) if self.is_unicode else sign
+    def sign_of(self, sign: str) -> str:
+        return {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}.get(sign, sign) if self.is_unicode else sign
+
+    def connective(self, name: str) -> str:
+        if not self.is_unicode:
+            return {"and": " and ", "or": " or ", "not": "not "}[name]
+        return {"and": " ∧ ", "or": " ∨ ", "not": "¬"}[name]
 
     def cases(self, branches: Sequence[tuple[Any, Any]]) -> Form:
         widest = max(value.width() for value, _ in branches)

@@ -16,29 +16,37 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 
 from sympy_tensordiff.symbolic.notation import (
     Applied,
-    Broadcast,
     Call,
     Chain,
     Choice,
+    Connected,
     Constant,
     Contraction,
     Diagonal,
+    Expanded,
     Indicator,
     Inverse,
     Leaf,
     Outer,
     Power,
     Product,
+    Relation,
     Repeated,
     Row,
     Sum,
     Transposed,
+    Variant,
     is_ones,
 )
 
 ADD, MUL, POW, ATOM = (int(PRECEDENCE[name]) for name in ("Add", "Mul", "Pow", "Atom"))
 # Between a sum and a product of matrices: element-wise products, contractions, products with scalars in front.
 ELEMENTWISE, CONTRACTED, SCALED = MUL - 5, MUL - 3, MUL - 2
+
+RELATIONS = {
+    **{">": "greater", ">=": "greater_equal", "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal"},
+}
+"""The names of the relations between entries by their signs."""
 
 
 class Writer:
@@ -61,13 +69,10 @@ class Writer:
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """What is written for a notation; its product with ones for a tensor that is repeated to the shape of others.
-
-        That has one reading on paper.
-        """
-        if isinstance(notation, Repeated):
-            return notation.scalar
-        return notation.product if isinstance(notation, Broadcast) else notation
+        """The notation that this writer writes in place of another: one of two forms, a repeated scalar as it is."""
+        if isinstance(notation, Variant):
+            return self.replacement(notation.formula)
+        return notation.scalar if isinstance(notation, Repeated) else notation
 
     def at(self, notation: Any, least: int) -> Any:
         """The form, in parentheses where it binds less tightly than ``least``."""
@@ -128,7 +133,7 @@ class TextWriter(Writer):
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
     def replacement(self, notation: Any) -> Any:
-        return notation.tensor if isinstance(notation, Broadcast) else super().replacement(notation)
+        return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
     def constant(self, constant: Constant) -> str:
         name = "DeltaTensor" if constant.name == "identity" else constant.name
@@ -164,6 +169,10 @@ class TextWriter(Writer):
 
     transposed = row
 
+    def expanded(self, notation: Expanded) -> str:
+        axes = ", ".join("None" if is_new else ":" for is_new in notation.new)
+        return f"{self.at(notation.tensor, ATOM)}[{axes}]"
+
     def outer(self, notation: Outer) -> Any:
         return self.call(Call("outer", notation))
 
@@ -181,20 +190,68 @@ class TextWriter(Writer):
             function = f"lambda {', '.join(map(str, names))}: {self.printer._print(body)}"
         return self.named("elementwise", [function, *self.arguments(notation.args)])
 
-    def indicator(self, notation: Indicator | Choice) -> Any:
-        return self.applied(notation.function)
+    def relation(self, notation: Relation) -> Any:
+        return self.call(Call(RELATIONS[notation.sign], (notation.left, notation.right)))
 
-    choice = indicator
+    def connected(self, notation: Connected) -> Any:
+        first, *others = notation.conditions
+        for condition in others:
+            first = Call(f"logical_{notation.name}", (first, condition))
+        return self.call(first if others else Call("logical_not", (first,)))
+
+    def indicator(self, notation: Indicator) -> Any:
+        return self.write(notation.condition)
+
+    def choice(self, notation: Choice) -> Any:
+        rest = notation.rest
+        for value, condition in reversed(notation.branches):
+            rest = Call("where", (condition, value, rest))
+        return self.call(rest)
 
     def contraction(self, notation: Contraction) -> Any:
-        labels, output = notation.inputs[0], notation.output
-        kept = [label for label in labels if label in output]
-        if len(notation.inputs) == 1 and output == "".join(kept) and len(set(labels)) == len(labels):
-            axes = tuple(axis for axis, label in enumerate(labels) if label not in output)
-            axis = axes[0] if len(axes) == 1 else axes
-            return self.call(Call("sum", notation.operands, (("axis", axis),) if output else ()))
-        subscripts = repr(f"{','.join(notation.inputs)}->{output}")
+        if (total := sum_of_axes(notation)) is not None:
+            return self.call(total)
+        subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")
         return self.named("EinsumProduct", [subscripts, *self.arguments(notation.operands)])
+
+
+def sum_of_axes(notation: Contraction) -> Call | None:
+    """A contraction as the sum of a tensor over some axes; None for all others."""
+    labels, output = notation.inputs[0], notation.output
+    kept = [label for label in labels if label in output]
+    if len(notation.inputs) > 1 or output != "".join(kept) or len(set(labels)) != len(labels):
+        return None
+    axes = tuple(axis for axis, label in enumerate(labels) if label not in output)
+    axis = axes[0] if len(axes) == 1 else axes
+    return Call("sum", notation.operands, (("axis", axis),) if output else ())
+
+
+def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
+    """A notation with the only sum over axes of these extents in it as a mean; None where there is no such.
+
+    The sum is the notation itself, ends a product of matrices, or is a factor, of a diagonal perhaps.
+    """
+    if isinstance(notation, Contraction):
+        total = sum_of_axes(notation)
+        return None if total is None else total._replace(name="mean")
+    if isinstance(notation, Chain):
+        first, *_, last = notation.factors
+        ones = [first.vector] if isinstance(first, Row) and is_ones(first.vector) else []
+        ones += [last] if is_ones(last) else []
+        if [vector.shape[0] for vector in ones] in ([*extents], [*extents][::-1]):
+            *others, total = with_sums(notation)
+            mean = total._replace(name="mean")
+            return Chain((*others, mean)) if others else mean
+    if isinstance(notation, Diagonal):
+        vector = mean_of(notation.vector, extents)
+        return None if vector is None else Diagonal(vector)
+    if not isinstance(notation, (Chain, Product)):
+        return None
+    means = [mean_of(factor, extents) for factor in notation.factors]
+    if sum(mean is not None for mean in means) != 1:
+        return None
+    factors = (factor if mean is None else mean for factor, mean in zip(notation.factors, means, strict=True))
+    return notation._replace(factors=tuple(factors))
 
 
 def is_sum(notation: Any) -> bool:

@@ -17,7 +17,7 @@ from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape
+from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape, with_unit_axes
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
@@ -294,7 +294,15 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
     shape: list[Any] = []
     places: list[Any] = []  # an index, or the start and the step of an axis of the result
     extents = iter(tensor.shape)
-    for index in _for_all_axes(tensor, indices):
+    full = _for_all_axes(tensor, indices)
+    axes = [index for index in full if index is None or isinstance(index, slice)]
+    if 0 < axes.count(None) < len(axes) and getattr(tensor, "dtype", float) is not int:
+        selected = tuple([index for index in full if index is not None])
+        whole = all(index == slice(None) for index in selected)
+        return with_unit_axes(
+            tensor if whole else part(tensor, selected), [n for n, index in enumerate(axes) if index is None]
+        )
+    for index in full:
         if index is None:
             shape.append(S.One)
         elif isinstance(index, slice):

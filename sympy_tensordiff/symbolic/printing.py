@@ -8,7 +8,6 @@ asks the node for a method of its own name first. `sympy.lambdify` prints code, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from math import prod
@@ -18,7 +17,6 @@ from typing import Any
 from sympy import Add, Idx, Mul, S, Symbol, latex, srepr
 from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
-from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 from sympy.printing.str import StrPrinter
 
@@ -27,15 +25,13 @@ from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.readable import show_index, with_methods
 
-_ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
-
 
 def short(tensor: Any) -> str:
     """A tensor in an error message: its name, a comprehension in parentheses."""
     return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
-def _names_a_point(printer: Any) -> bool:
+def names_a_point(printer: Any) -> bool:
     """Whether `Subs` asks for a text that only equal points have; it compares nothing else of them.
 
     Tensors of one name and two shapes would be the same to it, and to SymPy's caches.
@@ -60,9 +56,9 @@ def text_instead(node: Any, printer: Any) -> str | None:
     """The text of what is too large for one, or of a point that `Subs` names; None for all else."""
     found = measures(node)
     if found.is_unprintable:  # a text all the same: messages and debuggers need one
-        own = f" ({found.digest.hex()})" if _names_a_point(printer) else ""
+        own = f" ({found.digest.hex()})" if names_a_point(printer) else ""
         return f"<{type(node).__name__} of {found.described}, too much to print{own}>"
-    return str(srepr(node)) if _names_a_point(printer) else None
+    return str(srepr(node)) if names_a_point(printer) else None
 
 
 class Printed:
@@ -94,7 +90,7 @@ class PrintedSymbol(Printed):
         return 2, 0, cls.__name__
 
     def _sympystr(self: Any, printer: Any) -> str:
-        if _names_a_point(printer):
+        if names_a_point(printer):
             return str(srepr(self))
         return str(self.name)
 
@@ -111,38 +107,6 @@ class PrintedSymbol(Printed):
 
     def _pretty(self: Any, printer: Any) -> Any:
         return printer._print(Symbol(self.name))
-
-
-class PrintedEntry(Printed):
-    """``A[i, j]``, in LaTeX with subscripts."""
-
-    def _sympystr(self: Any, printer: Any) -> str:
-        if _names_a_point(printer):
-            return str(srepr(self))
-        indices = ", ".join(show_index(printer, index) for index in self.indices)
-        tensor = printer.parenthesize(self.tensor, PRECEDENCE["Atom"], strict=True)
-        return f"{tensor}[{indices or '()'}]"
-
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        return f"{printer._print(self.tensor)}[{_joined(printer, self.indices) or '()'}]"
-
-    def _latex(self: Any, printer: Any) -> str:
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol or "_" in base or "^" in base:
-            base = rf"\left({base}\right)"
-        indices = [show_index(printer, unlabelled(index)) for index in self.indices]
-        # Single letters stand side by side; A_{1 2} would read as twelve.
-        plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
-        return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
-
-    def _pretty(self: Any, printer: Any) -> Any:
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol:
-            base = prettyForm(*base.parens())
-        indices: list[Any] = []
-        for index in self.indices:
-            indices += [", " if indices else "[", show_index(printer, unlabelled(index))]
-        return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
 
 
 class PrintedComprehension(Printed):
@@ -263,7 +227,8 @@ def unlabelled(expr: Any) -> Any:
     return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
 
 
-def _joined(printer: Any, parts: Any) -> str:
+def joined(printer: Any, parts: Any) -> str:
+    """Return the forms of ``parts`` with commas between them."""
     return ", ".join(printer._print(part) for part in parts)
 
 

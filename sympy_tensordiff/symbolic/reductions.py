@@ -10,7 +10,7 @@ from sympy import Expr, Mul, S
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.calls import explained
-from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, with_unit_axes
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -57,7 +57,7 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """
     A = operand(A, "sum")
     gone = checked_axes(axis, A, "sum")
-    return _with_ones(EinsumProduct(_without(A, gone), A), gone, keepdims) if gone else A
+    return with_unit_axes(EinsumProduct(_without(A, gone), A), gone if keepdims else ()) if gone else A
 
 
 @documented(OVER_AXES)
@@ -76,7 +76,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     if not gone:
         return A
     count = Mul(*(shape_of(A)[number] for number in gone))
-    return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
+    return with_unit_axes(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone if keepdims else ())
 
 
 @documented(OVER_AXES)
@@ -92,7 +92,7 @@ def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """
     A = operand(A, "logsumexp")
     gone = checked_axes(axis, A, "logsumexp")
-    return _with_ones(TensorLogSumExp(A, gone), gone, keepdims) if gone else A
+    return with_unit_axes(TensorLogSumExp(A, gone), gone if keepdims else ()) if gone else A
 
 
 @explained
@@ -133,16 +133,6 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
         ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
         total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
     return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
-
-
-def _with_ones(reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """What is left of a reduction over some axes, with axes of extent 1 in their places."""
-    if not keepdims:
-        return reduced
-    labels = axis_labels((*shape_of(reduced), *axes))
-    kept = "".join(label for axis, label in enumerate(labels) if axis not in axes)
-    ones = FilledTensor(1, [1] * len(axes))
-    return EinsumProduct(f"{kept},{''.join(labels[axis] for axis in axes)}->{labels}", reduced, ones)
 
 
 def _without(A: Any, axes: tuple[int, ...]) -> str:
@@ -277,6 +267,8 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     if not gone:
         return A
     kept = [axis for axis in range(len(shape)) if axis not in gone]
+    if keepdims and kept:
+        return with_unit_axes(_reduced(reduction, A, axis, False, owner), gone)
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of a real number that SymPy does not have."""
+"""Functions of real numbers that SymPy does not have."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr, Function, Lambda, S
+from sympy.codegen.cfunctions import expm1
 from sympy.core.function import ArgumentIndexError
 
-from sympy_tensordiff.symbolic.elementwise import TensorFunction, placeholders
+from sympy_tensordiff.symbolic.einsum import aligned
+from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.printing import METHODS
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -122,3 +124,145 @@ class softplus(EntryFunction):  # noqa: N801
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
         return sympy.log(1 + sympy.exp(argument))
+
+
+class log1mexp(EntryFunction):  # noqa: N801
+    r"""The function ``log(1 - exp(-abs(x)))``, entry by entry on whole tensors, without loss of digits.
+
+    For negative ``x`` this is ``log(1 - exp(x))``, the logarithm of the probability of the complement of an event whose
+    probability has the logarithm ``x``.
+
+    Parameters
+    ----------
+    x : Expr or number
+
+    Notes
+    -----
+    At 0 the value is ``-oo``. Mächler 2012, *Accurately Computing log(1 - exp(-|a|))*.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> x = sympy.Symbol("x", real=True)
+    >>> td.log1mexp(x).diff(x)
+    sign(x)/expm1(Abs(x))
+    >>> float(td.evaluate(td.log1mexp(x), {x: -1e-20})), float(td.evaluate(td.log1mexp(x), {x: -800}))
+    (-46.051701859880914, -0.0)
+    """
+
+    values: ClassVar = {S.Zero: S.NegativeInfinity, S.Infinity: S.Zero, S.NegativeInfinity: S.Zero}
+    name_in_latex = r"\operatorname{log1mexp}"
+
+    def slope(self) -> Any:
+        (x,) = self.args
+        return sympy.sign(x) / expm1(sympy.Abs(x))
+
+    def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        return sympy.log(1 - sympy.exp(-sympy.Abs(argument)))
+
+    def _eval_is_positive(self) -> bool | None:
+        return None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real and self.args[0].is_nonzero else None
+
+
+class log_ndtr(EntryFunction):  # noqa: N801
+    r"""The logarithm of the cumulative distribution function of the standard normal distribution, entry by entry.
+
+    Parameters
+    ----------
+    x : Expr or number
+
+    Notes
+    -----
+    As `scipy.special.log_ndtr`: exact to the last digits in both tails, where ``log(erfc(-x/sqrt(2))/2)`` is ``-oo``.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> x = sympy.Symbol("x", real=True)
+    >>> td.log_ndtr(x).diff(x)
+    sqrt(2)*exp(-x**2/2 - log_ndtr(x))/(2*sqrt(pi))
+    >>> float(td.evaluate(td.log_ndtr(x), {x: -40}))
+    -804.6084420137538
+    """
+
+    values: ClassVar = {S.Zero: -sympy.log(2), S.Infinity: S.Zero, S.NegativeInfinity: S.NegativeInfinity}
+    name_in_latex = r"\log\Phi"
+
+    def slope(self) -> Any:
+        (x,) = self.args
+        return sympy.exp(-(x**2) / 2 - self) / sympy.sqrt(2 * sympy.pi)
+
+    def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
+
+    def _eval_is_positive(self) -> bool | None:
+        return None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real else None
+
+
+class xlogy(Function):  # noqa: N801
+    r"""The function ``x*log(y)``, 0 where ``x`` is 0 whatever ``y`` is; entry by entry on whole tensors.
+
+    Parameters
+    ----------
+    x, y : Expr or number
+        Tensors, repeated to one shape as in NumPy, and scalars; ``y`` is not negative.
+
+    Notes
+    -----
+    As `scipy.special.xlogy`. The derivatives are ``log(y)`` and ``x/y``.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> td.xlogy(x, y).diff(x), td.xlogy(x, y).diff(y), td.xlogy(0, y)
+    (log(y), x/y, 0)
+    >>> p, q = td.TensorSymbol("p", 3), td.TensorSymbol("q", 3)
+    >>> td.gradient(td.sum(td.xlogy(p, q)), q)
+    p/q
+    """
+
+    def __new__(cls, x: Any, y: Any, **options: Any) -> Any:
+        if is_whole(x) or is_whole(y):
+            variables = placeholders(2)
+            return apply_to(variables, cls(*variables), aligned((x, y), "xlogy"))
+        return super().__new__(cls, x, y, **options)
+
+    @classmethod
+    def eval(cls, x: Any, y: Any) -> Any:
+        """Return 0 for ``x = 0`` and for ``y = 1``, a number for two numbers; None else."""
+        if x.is_zero or y is S.One:
+            return S.Zero
+        return x * sympy.log(y) if x.is_number and y.is_number else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative with respect to an argument."""
+        x, y = self.args
+        if argindex not in (1, 2):
+            raise ArgumentIndexError(self, argindex)
+        return sympy.log(y) if argindex == 1 else x / y
+
+    def _eval_is_extended_real(self) -> bool | None:
+        return True if all(arg.is_real for arg in self.args) else None
+
+    def _eval_is_finite(self) -> bool | None:
+        return True if self.args[0].is_real and self.args[1].is_positive else None
+
+    def _eval_rewrite_as_log(self, x: Expr, y: Expr, **hints: Any) -> Any:
+        return sympy.Piecewise((0, sympy.Eq(x, 0)), (x * sympy.log(y), True))
+
+    def _eval_rewrite_as_exp(self, x: Expr, y: Expr, **hints: Any) -> Any:
+        return self._eval_rewrite_as_log(x, y)
+
+    def _eval_evalf(self, precision: int) -> Any:
+        return self._eval_rewrite_as_log(*self.args)._eval_evalf(precision)
+
+
+for _name in METHODS:
+    setattr(xlogy, _name, print_code)

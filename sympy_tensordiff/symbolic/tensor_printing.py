@@ -3,40 +3,65 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from string import ascii_letters
+from typing import Any, NamedTuple
 
-from sympy import Max, Piecewise, Pow, S, exp
+from sympy import And, Max, Mul, Not, Or, Piecewise, Pow, S, default_sort_key, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
+from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
+from sympy_tensordiff.symbolic.norm_notation import with_norms
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
-    Broadcast,
     Call,
     Choice,
+    Connected,
     Constant,
     Divisor,
+    Expanded,
     Indicator,
     Inverse,
     Leaf,
     Power,
+    Relation,
     Repeated,
+    Row,
+    in_forms,
     in_front,
     product,
+    split_scalar,
     total,
+    variant,
 )
-from sympy_tensordiff.symbolic.notation_formulas import RELATIONS, LatexWriter, PrettyWriter
-from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter
+from sympy_tensordiff.symbolic.notation_formulas import LatexWriter, PrettyWriter
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, RELATIONS, TextWriter, mean_of
 from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
+from sympy_tensordiff.symbolic.traversal import postorder
 
 # Element-wise functions that the package has under another name than SymPy.
 NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
 FUNCTIONS = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", *NAMES.values()),
+    *(
+        "sign",
+        "sigmoid",
+        "softplus",
+        "erf",
+        "floor",
+        "ceiling",
+        "expm1",
+        "log1p",
+        "log1mexp",
+        "log_ndtr",
+        "xlogy",
+        "hypot",
+        *NAMES.values(),
+    ),
 }
 
 
@@ -75,29 +100,98 @@ class PrintedTensor(Printed):
         return prettyForm("\n".join(form.picture), form.baseline, bindings.get(writer.level(notation), prettyForm.MUL))
 
 
+SHALLOW = 30
+"""Notations of so many levels are made by recursion."""
+
+CACHED = 1 << 10
+"""Notations of so many nodes are remembered: one stands in a formula several times, and in several forms of it."""
+
+
 def notation_of(node: Any) -> Any:
-    """The notation of a node of any kind."""
+    """The notation of a node of any kind; those of deep operands are made first, so that the stack stays low."""
+    if isinstance(node, PrintedTensor) and measures(node).depth > SHALLOW:
+        done: set[Any] = set()
+        for part in postorder(node, done, _operands):
+            done.add(part)
+            _notation(part)
+    return _notation(node)
+
+
+def _operands(node: Any) -> tuple[Any, ...]:
+    return tuple(node.operands) if isinstance(node, PrintedTensor) and hasattr(node, "operands") else ()
+
+
+@lru_cache(maxsize=CACHED)
+def _notation(node: Any) -> Any:
     known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
-    return Leaf(node) if known is None else known(node)
+    return Leaf(with_norms(node)) if known is None else known(node)
 
 
 def _einsum(node: Any) -> Any:
-    operands = [notation_of(operand) for operand in node.operands]
-    return einsum_notation(node.inputs, node.output, operands, node.label_extents)
+    operands = [_notation(operand) for operand in node.operands]
+    found = einsum_notation(node.inputs, node.output, operands, node.label_extents)
+    parts = [(labels, operand) for labels, operand in zip(node.inputs, operands, strict=True)]
+    repeated = repeated_tensor(node)
+    new = [axis for axis in range(node.rank) if repeated is None or axis not in repeated[1]]
+    if repeated is not None and all(node.shape[axis] == 1 for axis in new):
+        tensor, flags = _notation(repeated[0]), tuple(axis in new for axis in range(node.rank))
+        formula = found if node.rank > 2 else in_forms(_row, tensor) if flags[0] else tensor
+        return variant(in_forms(_expanded, tensor, flags), formula)
+    mean = _mean(node, parts)
+    if mean is None:
+        return found
+    return variant(mean, found) if node.rank else mean
+
+
+def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
+    front, inner = split_scalar(tensor)
+    return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
+
+
+def _row(vector: Any) -> Any:
+    front, inner = split_scalar(vector)
+    return product(factors=[front, Row(inner)])
+
+
+def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
+    inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
+    return einsum_notation(inputs, output, operands, node.label_extents)
+
+
+def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
+    """A sum that is divided by the number of what it adds as a mean; None for all other products."""
+    labels = added_labels(node.inputs, node.output)
+    extents = [node.label_extents[label] for label in labels]
+    scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
+    if not labels or scalars != [1 / Mul(*extents)]:
+        return None
+    total = _contracted([part for part in parts if part[0]], node.output, node)
+    front, tensor = split_scalar(getattr(total, "text", total))
+    mean = mean_of(tensor, extents)
+    return None if mean is None else product(factors=[front, mean])
 
 
 def _sum(node: Any) -> Any:
-    parts = zip(node.args, _without_broadcasts(node), strict=True)
+    parts = zip(node.args, _without_ones(node), strict=True)
     return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
 
 
 def _product(node: Any) -> Any:
-    factors = zip(node.args, _without_broadcasts(node), strict=True)
-    return product(factors=[notation if rank(factor) else in_front(notation) for factor, notation in factors])
+    operands = [_operand(factor) for factor in node.args]
+    parts = _beside(operands, node.shape)
+    factors = [part if rank(factor) else in_front(part) for factor, part in zip(node.args, parts, strict=True)]
+    if all(len(own.axes) == rank(factor) for own, factor in zip(operands, node.args, strict=True)):
+        return product(factors=factors)
+    # On paper, a factor that is repeated along axes is a diagonal matrix, or one factor of an outer product.
+    labels = ascii_letters[: node.rank]
+    inputs = ["".join(labels[axis] for axis in own.axes) for own in operands]
+    extents = dict(zip(labels, node.shape, strict=True))
+    formula = einsum_notation(inputs, labels, [own.bare for own in operands], extents)
+    return variant(product(factors=factors), formula)
 
 
 def _power(node: Any) -> Any:
-    base, exponent = _without_broadcasts(node)
+    base, exponent = _without_ones(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
         return Power(base, exponent)
@@ -107,51 +201,66 @@ def _power(node: Any) -> Any:
     return _powered(base, number)
 
 
-def _without_broadcasts(node: Any) -> list[Any]:
-    """The operands of an element-wise node, without the ones with which NumPy's rule repeats them, if it does."""
-    parts = [_narrow(operand) for operand in node.operands]
+class _Operand(NamedTuple):
+    """An operand of an element-wise node without the ones that repeat it.
+
+    Its shape and notation beside operands that have the other axes; the axes that it has, its notation with these
+    alone, and its notation with ones.
+    """
+
+    shape: tuple[Any, ...]
+    text: Any
+    axes: tuple[int, ...]
+    bare: Any
+    full: Any
+
+
+def _without_ones(node: Any) -> list[Any]:
+    """The operands of an element-wise node; texts without the ones that repeat them, where others have these axes."""
+    return _beside([_operand(operand) for operand in node.operands], node.shape)
+
+
+def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
     reached = all(
-        any(len(shape) > back and shape[-1 - back] == extent for shape, _ in parts)
-        for back, extent in enumerate(node.shape[::-1])
+        any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
+        for back, extent in enumerate(shape[::-1])
     )
-    return [part.product if isinstance(part, Broadcast) and not reached else part for _, part in parts]
+    return [variant(part.text, part.full) if reached and part.text != part.full else part.full for part in parts]
 
 
-def _narrow(node: Any) -> tuple[tuple[Any, ...], Any]:
-    """The shape and the notation of an operand; a `Broadcast`, and the shape before, where it only repeats another."""
-    tensor = _repeated(node)
-    if tensor is None:
-        return tuple(getattr(node, "shape", ())), notation_of(node)
-    if _is(node, "TensorMul"):
-        shape, forms = _narrow(node.args[-1])
-        fronts = [in_front(notation_of(scalar)) for scalar in node.args[:-1]]
-        return shape, Broadcast(*(product(factors=[*fronts, form]) for form in forms))
-    parts = [notation_of(operand) for operand in node.operands]
-    with_ones = einsum_notation(node.inputs, node.output, parts, node.label_extents)
-    pairs = zip(node.operands, parts, strict=True)
-    factors = [part if rank(operand) else in_front(part) for operand, part in pairs if not _is_ones(operand)]
-    return tensor.shape, Broadcast(product(factors=factors), with_ones)
+def _operand(node: Any) -> _Operand:
+    axes = tuple(range(rank(node)))
+    if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
+        tensor = _operand(node.args[-1])
+        fronts = [in_front(_notation(scalar)) for scalar in node.args[:-1]]
+        text, bare, full = (product(factors=[*fronts, form]) for form in (tensor.text, tensor.bare, tensor.full))
+        return _Operand(tensor.shape, text, tensor.axes, bare, full)
+    if (repeated := repeated_tensor(node)) is None:
+        notation = _notation(node)
+        return _Operand(tuple(getattr(node, "shape", ())), notation, axes, notation, notation)
+    tensor, own = repeated
+    bare = _notation(tensor)
+    new = labels_of_ones(node)
+    if all(node.label_extents[label] == 1 for label in new):
+        return _Operand(tuple(node.shape), _notation(node), own, bare, _notation(node))
+    ones = Constant("ones", tuple(node.label_extents[label] for label in new))
+    kept = "".join(node.output[axis] for axis in own)
+    full = _contracted([(kept, bare), ("".join(new), ones)], node.output, node)
+    if (given := _as_given(node)) is not None:
+        return _Operand(tuple(given.shape), _notation(given), own, bare, full)
+    flags = tuple(axis not in own for axis in range(own[0], len(axes)))
+    shape = tuple(node.shape[axis] if axis in own else S.One for axis in range(own[0], len(axes)))
+    return _Operand(shape, in_forms(_expanded, bare, flags), own, bare, full)
 
 
-def _repeated(node: Any) -> Any | None:
-    """The tensor that a product with ones repeats by NumPy's rule; None for all else."""
-    if _is(node, "TensorMul"):
-        return _repeated(node.args[-1]) if sum(map(bool, map(rank, node.args))) == 1 else None
-    if not _is(node, "EinsumProduct"):
-        return None
-    pairs = [(labels, operand) for labels, operand in zip(node.inputs, node.operands, strict=True) if labels]
-    tensors = [(labels, operand) for labels, operand in pairs if not _is_ones(operand)]
-    extents = [pair for labels, operand in pairs for pair in zip(labels, operand.shape, strict=True)]
-    if len(tensors) != 1 or any(label not in node.output and extent != 1 for label, extent in extents):
-        return None  # a sum over ones is a number of times
-    (labels, tensor), output = tensors[0], node.output
-    meet = zip(labels[::-1], tensor.shape[::-1], output[::-1], strict=False)
-    fits = all(own == label or (extent == 1 and own not in output) for own, extent, label in meet)
-    return tensor if fits and len(set(labels)) == len(labels) <= len(output) else None
-
-
-def _is_ones(operand: Any) -> bool:
-    return _is(operand, "FilledTensor") and bool(operand.value == 1) and bool(operand.shape)
+def _as_given(node: Any) -> Any | None:
+    """The tensor that a product with ones repeats along its axes of extent 1, as NumPy does; None for all others."""
+    rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
+    (labels, tensor), output = rest[0], node.output
+    unit = [label for label in labels if label not in output]
+    fits = all(own == label or own in unit for own, label in zip(labels[::-1], output[::-1], strict=False))
+    is_view = len(rest) == 1 and unit and all(node.label_extents[label] == 1 for label in unit)
+    return tensor if is_view and fits and len(set(labels)) == len(labels) <= len(output) else None
 
 
 def _powered(base: Any, number: Any) -> Any:
@@ -159,10 +268,10 @@ def _powered(base: Any, number: Any) -> Any:
 
 
 def _function(node: Any) -> Any:
-    softmax = _softmax(node)
+    softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
-    operands = tuple(_without_broadcasts(node))
+    operands = tuple(_without_ones(node))
     body, names = node.template.expr, node.template.variables
     if isinstance(body, Pow) and body.args == (*names, S.Half):
         return Call("sqrt", operands)
@@ -173,35 +282,46 @@ def _function(node: Any) -> Any:
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         return Call(name, operands + numbers)
-    applied = Applied(node.template, operands)
-    return _choice(applied) or applied
+    return _choice(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
 
-def _choice(applied: Applied) -> Choice | Indicator | None:
-    """The function as one between its arguments and numbers, by relations of these; None where it is no such."""
-    body = applied.template.expr
+def _choice(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
+    """A choice between the arguments of a function and numbers by conditions on these; None where it is no such."""
     if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
         return None
-    relations = [branch.cond for branch in body.args[:-1]]
-    if any(getattr(relation, "rel_op", None) not in RELATIONS for relation in relations):
+    results = [_argument(value, values) for value, _ in body.args]
+    conditions = [_condition(condition, values) for _, condition in body.args[:-1]]
+    if None in results or None in conditions:
         return None
-    values = dict(zip(applied.template.variables, applied.args, strict=True))
-    parts = [*(value for value, _ in body.args), *(side for relation in relations for side in relation.args)]
-    if not all(part in values or part.is_Number for part in parts):
-        return None
-    values.update((part, Leaf(part)) for part in parts if part.is_Number)
     if [value for value, _ in body.args] == [1, 0]:
-        (relation,) = relations
-        return Indicator(applied, relation.rel_op, (values[relation.lhs], values[relation.rhs]))
-    branches = [
-        (values[value], values[relation.lhs], relation.rel_op, values[relation.rhs])
-        for (value, _), relation in zip(body.args[:-1], relations, strict=True)
-    ]
-    return Choice(applied, (*branches, (values[body.args[-1].expr],)))
+        return Indicator(conditions[0])
+    return Choice(tuple(zip(results[:-1], conditions, strict=True)), results[-1])
+
+
+def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
+    if isinstance(value, Piecewise):
+        return _choice(value, values)
+    return Leaf(value) if value.is_Number else values.get(value)
+
+
+def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
+    """The notation of a condition on the arguments of a function; None for one that is not made of relations."""
+    if isinstance(condition, (And, Or, Not)):
+        parts = tuple(_condition(part, values) for part in _ordered(condition))
+        return None if None in parts else Connected(type(condition).__name__.lower(), parts)
+    if getattr(condition, "rel_op", None) not in RELATIONS:
+        return None
+    sides = _argument(condition.lhs, values), _argument(condition.rhs, values)
+    return None if None in sides else Relation(condition.rel_op, *sides)
+
+
+def _ordered(condition: Any) -> list[Any]:
+    """The parts of a condition, in one order."""
+    return sorted(condition.args, key=default_sort_key)
 
 
 def _log_sum_exp(node: Any) -> Any:
-    return Call("logsumexp", (notation_of(node.tensor),), _axis(node.axes, rank(node.tensor)))
+    return Call("logsumexp", (_notation(node.tensor),), _axis(node.axes, rank(node.tensor)))
 
 
 def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
@@ -215,14 +335,14 @@ def _filled(node: Any) -> Any:
     name = {0: "zeros", 1: "ones"}.get(value)
     constant = Constant(name or "ones", tuple(shape.args))
     if not shape.args:
-        return notation_of(value)
-    return constant if name else product(factors=[in_front(notation_of(value)), constant])
+        return _notation(value)
+    return constant if name else product(factors=[in_front(_notation(value)), constant])
 
 
-def _softmax(node: Any) -> Any | None:
+def softmax_notation(node: Any) -> Any | None:
     """``exp(A - logsumexp(A))``, the latter repeated along the axes that it has lost; None for all else."""
     exponent = node.operands[0]
-    if not isinstance(node.template.expr, exp) or not _is(exponent, "TensorAdd"):
+    if not isinstance(node.template.expr, exp) or not is_a(exponent, "TensorAdd"):
         return None
     for place, term in enumerate(exponent.args):
         total, axes = _subtracted_logsumexp(term)
@@ -232,41 +352,32 @@ def _softmax(node: Any) -> Any | None:
         ranks = range(rank(total.tensor))
         if axes == tuple(axis for axis in ranks if axis not in total.axes):
             keyword = _axis(total.axes, len(ranks)) or (("axis", None),)
-            return Call("softmax", (notation_of(total.tensor),), keyword if len(ranks) > 1 else ())
+            return Call("softmax", (_notation(total.tensor),), keyword if len(ranks) > 1 else ())
     return None
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
     """The ``u`` of a term ``-logsumexp(u)``, and its axes; None for other terms."""
     if rank(term) == 0:
-        return (-term, ()) if _is(-term, "TensorLogSumExp") else (None, ())
-    sign, term = term.args if _is(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
-    if not _is(term, "EinsumProduct"):
-        return (term, tuple(range(rank(term)))) if sign == -1 and _is(term, "TensorLogSumExp") else (None, ())
+        return (-term, ()) if is_a(-term, "TensorLogSumExp") else (None, ())
+    sign, term = term.args if is_a(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
+    if not is_a(term, "EinsumProduct"):
+        return (term, tuple(range(rank(term)))) if sign == -1 and is_a(term, "TensorLogSumExp") else (None, ())
     total, axes = None, ()
     for labels, operand in zip(term.inputs, term.operands, strict=True):
         if not set(labels) <= set(term.output):
             return None, ()
-        if _is(operand, "TensorLogSumExp") and total is None:
+        if is_a(operand, "TensorLogSumExp") and total is None:
             total, axes = operand, tuple(map(term.output.index, labels))
         elif operand.is_Number:
             sign *= operand
-        elif not _is(operand, "FilledTensor") or operand.value != 1:
+        elif not is_a(operand, "FilledTensor") or operand.value != 1:
             return None, ()
     return (total, axes) if sign == -1 else (None, ())
 
 
-def _is(node: Any, name: str) -> bool:
-    return type(node).__name__ == name
-
-
-def rank(expr: Any) -> int:
-    """The rank of a tensor, 0 for a scalar."""
-    return int(getattr(expr, "rank", 0))
-
-
 def _matrix_function(name: str) -> Callable[[Any], Any]:
-    return lambda node: Call(name, (notation_of(node.matrix),))
+    return lambda node: Call(name, (_notation(node.matrix),))
 
 
 _NOTATIONS: dict[str, Callable[[Any], Any]] = {
@@ -277,9 +388,9 @@ _NOTATIONS: dict[str, Callable[[Any], Any]] = {
     "TensorMul": _product,
     "TensorPow": _power,
     "TensorFunction": _function,
-    "TensorInverse": lambda node: Inverse(notation_of(node.matrix)),
+    "TensorInverse": lambda node: Inverse(_notation(node.matrix)),
     "TensorDeterminant": _matrix_function("det"),
     "TensorAdjugate": _matrix_function("adj"),
-    "TensorCofactor": lambda node: Call("TensorCofactor", (Leaf(node.args[0]), notation_of(node.matrix))),
+    "TensorCofactor": lambda node: Call("TensorCofactor", (Leaf(node.args[0]), _notation(node.matrix))),
     "TensorLogSumExp": _log_sum_exp,
 }

@@ -1,4 +1,4 @@
-"""A derivative against central differences."""
+"""Checks of derivatives against central differences."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12
-_ATTEMPTS = 12
-_SMALL = 96  # entries of the variable, up to which each is moved on its own
-_SMALL_JACOBIAN = 20_000
-_DIRECTIONS = 8
-# The ranges that inputs are drawn from, in turn: roots and logarithms want positive ones.
+_MAX_ATTEMPTS = 12
+_MAX_DENSE_ENTRIES = 96  # larger variables are checked along random directions instead of entry by entry
+_MAX_DENSE_JACOBIAN = 20_000
+_DIRECTION_COUNT = 8
+# Ranges of random inputs, used in turn: roots and logarithms need positive ones.
 _RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
 
 FloatArray = NDArray[np.float64]
@@ -43,7 +43,9 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """Central differences along one direction and whether the function is smooth there."""
+    """The central differences along one direction, whether the function is smooth there, and the size of rounding
+    errors.
+    """
 
     value: FloatArray
     smooth: NDArray[np.bool_]
@@ -51,7 +53,7 @@ class _Slope(NamedTuple):
 
 
 class Point:
-    """An expression as a function of one of its variables, at one choice of the inputs."""
+    """An expression as a function of one of its variables, all other inputs fixed."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
         self.kernel = kernel
@@ -59,21 +61,25 @@ class Point:
         self.position = arguments.index(wrt)
         self.is_symmetric = isinstance(wrt, TensorSymbol) and wrt.symmetric
         self.start = np.array(arrays[self.position], dtype=np.float64)
-        self.value = self.at(self.start)
+        self.value = self.evaluate(self.start)
 
-    def at(self, variable: FloatArray) -> FloatArray:
-        """The value of the expression where the variable has another value."""
+    def evaluate(self, variable: FloatArray) -> FloatArray:
+        """Return the value of the expression at another value of the variable."""
         arrays = list(self.arrays)
         arrays[self.position] = variable if variable.ndim else float(variable)
         with np.errstate(all="ignore"):
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """The derivative along a direction (of a symmetric matrix: its symmetric part), from steps of two lengths."""
+        """Return the derivative along ``direction`` (symmetrised for a symmetric matrix), extrapolated from two step
+        lengths.
+        """
         direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
-        coarse = [(self.at(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
-        fine = [(self.at(self.start + sign * step / 2 * direction) - self.value) * sign * 2 / step for sign in (1, -1)]
+        coarse = [(self.evaluate(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
+        fine = [
+            (self.evaluate(self.start + sign * step / 2 * direction) - self.value) * sign * 2 / step for sign in (1, -1)
+        ]
         central = (fine[0] + fine[1]) / 2
         # Extrapolated, so that the error is of fourth order in the step.
         value = (4 * central - (coarse[0] + coarse[1]) / 2) / 3
@@ -96,11 +102,11 @@ def check_derivative(
     *,
     derivative: Any = None,
 ) -> float:
-    """Compare the derivative of an expression with central differences of its values.
+    """Compare the derivative of an expression with central differences of its values; return the relative error.
 
-    Every entry of the Jacobian is compared where it is small, otherwise pullbacks of random
-    cotangents along random directions. Inputs at which the function has a kink or no value are
-    drawn anew. A symmetric matrix moves symmetrically: both entries that are equal by half of a step.
+    Each entry of a small Jacobian is compared, of a large one pullbacks of random cotangents along random directions.
+    Inputs at which the function has a kink or no value are drawn again. A symmetric matrix is changed symmetrically:
+    two equal entries by half a step each.
 
     Parameters
     ----------
@@ -112,8 +118,8 @@ def check_derivative(
     rtol : float
         Relative to the largest entry.
     derivative : expression, or tuple of expressions, optional
-        What is to be the derivative by ``wrt``, of shape ``expression.shape + wrt.shape``: one that
-        was found by hand, for one. Otherwise the package's own.
+        The derivative to check, of shape ``expression.shape + wrt.shape``, for example one derived by hand. By default
+        the derivative that the package computes.
 
     Returns
     -------
@@ -123,12 +129,11 @@ def check_derivative(
     Raises
     ------
     DerivativeMismatch
-        The message names the worst entry: its index, the derivative there and the difference
-        quotient.
+        If they differ; the message names the worst entry, the derivative there and the difference quotient.
     ArgumentError
-        No inputs or no sizes were found at which the function is differentiable.
+        If no inputs or no sizes are found at which the function is differentiable.
     ShapeError
-        ``derivative`` has another shape.
+        If ``derivative`` has another shape.
 
     Examples
     --------
@@ -140,7 +145,7 @@ def check_derivative(
     >>> td.check_derivative(td.sum(x**3), x, {n: 2}, derivative=2*x**2)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    sympy_tensordiff.errors.DerivativeMismatch: derivative by x: entry (0,) is 3.796..., expected 5.694... from ...
+    sympy_tensordiff.errors.DerivativeMismatch: derivative with respect to x: entry (0,) is 3.796..., expected 5.694...
     """
     expression = lift(as_expr(expression, "the expression"))
     variables = tuple(wrt) if isinstance(wrt, (tuple, list, sympy.Tuple)) else (wrt,)
@@ -148,7 +153,7 @@ def check_derivative(
         refuse_array(v)
     variables = tuple(lift_native(v, tensors_of(expression)) for v in variables)
     if not variables:
-        raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
+        raise ArgumentError("there is no variable to differentiate with respect to: give one, or a tuple of them")
     for v in variables:
         is_tensor = isinstance(v, TensorSymbol) and v.dtype is not int
         if not is_tensor and (not isinstance(v, sympy.Symbol) or is_integer_in(v, expression)):
@@ -157,37 +162,43 @@ def check_derivative(
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
     _check_sizes((expression, *variables), {} if sizes is None else sizes)
     check_expression(expression)
-    claims = _claims(expression, variables, derivative, isinstance(wrt, (tuple, list, sympy.Tuple)))
+    candidates = _read_given_derivatives(expression, variables, derivative, isinstance(wrt, (tuple, list, sympy.Tuple)))
     return max(
-        _check_one(expression, v, dict(sizes or {}), seed, rtol, claim)
-        for v, claim in zip(variables, claims, strict=True)
+        _check_variable(expression, v, dict(sizes or {}), seed, rtol, candidate)
+        for v, candidate in zip(variables, candidates, strict=True)
     )
 
 
-def _claims(expression: Expr, variables: tuple[Expr, ...], derivative: Any, several: bool) -> list[Expr | None]:
-    """What each derivative is to be, None where the caller has not said."""
+def _read_given_derivatives(
+    expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
+) -> list[Expr | None]:
+    """Return the derivative that the caller gives for each variable, None if not given; raise for a wrong number or
+    shape.
+    """
     if derivative is None:
         return [None] * len(variables)
-    given = tuple(derivative) if several and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)
+    given = tuple(derivative) if is_sequence and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)
     if len(given) != len(variables):
         raise ArgumentError(
             f"derivative has {len(given)} expressions, {len(variables)} are needed, one for each of wrt"
         )
-    claims = [lift(as_expr(claim, "the derivative")) for claim in given]
-    for variable, claim in zip(variables, claims, strict=True):
-        wanted = shape_of(expression) + shape_of(variable)
-        if shape_of(claim) != wanted:
-            raise ShapeError(f"the derivative by {variable} has the shape {wanted}, not {shape_of(claim)}")
-    return claims
+    candidates = [lift(as_expr(candidate, "the derivative")) for candidate in given]
+    for variable, candidate in zip(variables, candidates, strict=True):
+        expected_shape = shape_of(expression) + shape_of(variable)
+        if shape_of(candidate) != expected_shape:
+            raise ShapeError(
+                f"the derivative with respect to {variable} has the shape {expected_shape}, not {shape_of(candidate)}"
+            )
+    return candidates
 
 
 def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
-    """The sizes that the caller has chosen are integers that leave every extent positive."""
+    """Raise if a size is not an integer symbol with an int, or leaves an extent less than 1."""
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping from integer symbols to ints, not {sizes!r}")
     for symbol, value in sizes.items():
         if not isinstance(symbol, (sympy.Symbol, sympy.Idx)) or not is_integer_in(symbol, *expressions):
-            raise ArgumentTypeError(f"sizes has the key {symbol!r}, which is no integer symbol")
+            raise ArgumentTypeError(f"sizes has the key {symbol!r}, which is not an integer symbol")
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
             raise ArgumentTypeError(f"the size {symbol} must be an int, not {value!r}")
     for tensor, extent in _extents(expressions):
@@ -197,69 +208,80 @@ def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
 
 
 def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
-    """All extents, with the tensors they belong to."""
+    """Return ``(tensor, extent)`` for all extents in ``expressions``."""
     tensors = [t for t in (*expressions, *tensors_of(*expressions)) if isinstance(t, TensorExpr)]
     return [(tensor, extent) for tensor in tensors for extent in tensor.shape]
 
 
-def _check_one(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, claim: Expr | None) -> float:
-    involved = (expression, wrt) if claim is None else (expression, wrt, claim)
-    points = _points(expression, wrt, involved, sizes, seed)
+def _check_variable(
+    expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
+) -> float:
+    """Compare the derivative with respect to one variable at the first smooth point; return the relative error."""
+    expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
+    points = _draw_points(expression, wrt, expressions, sizes, seed)
     first, values = next(points)
-    dense = first.start.size <= _SMALL and first.start.size * first.value.size <= _SMALL_JACOBIAN
-    table = _table(expression, wrt, claim, involved, values) if dense or claim is not None else None
-    pullback = _pullback(expression, wrt, values, seed) if table is None else _contraction(table)
+    is_dense = first.start.size <= _MAX_DENSE_ENTRIES and first.start.size * first.value.size <= _MAX_DENSE_JACOBIAN
+    compute_jacobian = None
+    if is_dense or candidate is not None:
+        compute_jacobian = _compile_jacobian(expression, wrt, candidate, expressions, values)
+        pullback = _pullback_from_jacobian(compute_jacobian)
+    else:
+        pullback = _compile_pullback(expression, wrt, values, seed)
     for point, drawn in chain([(first, values)], points):
-        if dense:
-            assert table is not None
-            got = table(drawn)
+        if is_dense:
+            assert compute_jacobian is not None
+            actual = compute_jacobian(drawn)
             expected, smooth, noise = _dense_differences(point)
         else:
-            got, expected, smooth, noise = _directions(point, pullback, drawn, np.random.default_rng(seed))
+            actual, expected, smooth, noise = _directional_differences(
+                point, pullback, drawn, np.random.default_rng(seed)
+            )
         if smooth.all() and np.isfinite(expected).all():
-            return _compare(got, expected, noise, rtol, wrt, "entry" if dense else "random direction")
+            return _check_error(actual, expected, noise, rtol, wrt, "entry" if is_dense else "random direction")
     raise ArgumentError(f"no inputs found near which {expression} is smooth in {wrt}")
 
 
-def _table(
-    expression: Expr, wrt: Expr, claim: Expr | None, involved: tuple[Expr, ...], values: dict[Any, Any]
+def _compile_jacobian(
+    expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """The whole Jacobian as a function of the inputs."""
-    arguments, _ = call_arguments(involved, values)
-    kernel = lambdify(arguments, jacobian(expression, wrt) if claim is None else claim, backend="numpy")
-    return lambda drawn: np.asarray(kernel(*call_arguments(involved, drawn)[1]), dtype=np.float64)
+    """Return a function that computes the Jacobian (or the given derivative) from the inputs."""
+    arguments, _ = call_arguments(expressions, values)
+    kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
+    return lambda drawn: np.asarray(kernel(*call_arguments(expressions, drawn)[1]), dtype=np.float64)
 
 
-def _pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
-    """The product of a cotangent with the Jacobian, which is never written down."""
+def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
+    """Return a function that multiplies a cotangent with the Jacobian, without forming the Jacobian."""
     cotangent = TensorSymbol("cotangent", shape_of(expression))
-    involved = (expression, wrt, cotangent)
-    arguments, _ = call_arguments(involved, {**values, **random_values(cotangent, values, seed, "float")})
+    expressions = (expression, wrt, cotangent)
+    arguments, _ = call_arguments(expressions, {**values, **random_values(cotangent, values, seed, "float")})
     kernel = lambdify(arguments, vjp(expression, wrt, cotangent), backend="numpy")
-    return lambda drawn, weights: np.asarray(kernel(*call_arguments(involved, {**drawn, cotangent: weights})[1]))
+    return lambda drawn, weights: np.asarray(kernel(*call_arguments(expressions, {**drawn, cotangent: weights})[1]))
 
 
-def _contraction(table: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
-    """The product of a cotangent with a Jacobian that is written down."""
-    return lambda drawn, weights: np.asarray(np.tensordot(weights, table(drawn), axes=weights.ndim), np.float64)
+def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
+    """Return a function that multiplies a cotangent with a computed Jacobian."""
+    return lambda drawn, weights: np.asarray(
+        np.tensordot(weights, compute_jacobian(drawn), axes=weights.ndim), np.float64
+    )
 
 
-def _points(
-    expression: Expr, wrt: Expr, involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int
+def _draw_points(
+    expression: Expr, wrt: Expr, expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int
 ) -> Iterator[tuple[Point, dict[Any, Any]]]:
-    """Inputs at which the expression is finite, up to a number of attempts."""
+    """Yield random inputs at which the expression is finite; raise `ArgumentError` if none is found."""
     kernel: Callable[..., Any] | None = None
     found = False
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         low, high = _RANGES[attempt % len(_RANGES)]
-        for chosen in _choices(involved, sizes, seed + attempt):
+        for all_sizes in _draw_sizes(expressions, sizes, seed + attempt):
             try:
-                values = random_values(involved, chosen, seed + attempt, "float", low=low, high=high)
+                values = random_values(expressions, all_sizes, seed + attempt, "float", low=low, high=high)
                 arguments, arrays = call_arguments((expression, wrt), values)
                 kernel = kernel or lambdify(arguments, expression, backend="numpy")
                 point = Point(kernel, arguments, arrays, wrt)
             except (OutOfShapeError, ShapeError):
-                if set(size_symbols(*involved)) <= set(sizes):
+                if set(size_symbols(*expressions)) <= set(sizes):
                     raise
                 continue
             if np.isfinite(point.value).all():
@@ -270,19 +292,19 @@ def _points(
         raise ArgumentError(f"no inputs found at which {expression} has a finite value; pass sizes=")
 
 
-def _choices(involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
-    """Sizes and free indices to try: those given, the others at random."""
+def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
+    """Yield sizes and free indices to try: the given ones, and random values for the others."""
     generator = random.Random(seed)
-    open_ = [s for s in size_symbols(*involved) if s not in sizes]
-    extents = [extent for _, extent in _extents(involved)]
-    for _ in range(200 if open_ else 1):
-        chosen = {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in open_}}
-        if all(extent.subs(chosen) >= 1 for extent in extents):
-            yield chosen
+    free_sizes = [s for s in size_symbols(*expressions) if s not in sizes]
+    extents = [extent for _, extent in _extents(expressions)]
+    for _ in range(200 if free_sizes else 1):
+        all_sizes = {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in free_sizes}}
+        if all(extent.subs(all_sizes) >= 1 for extent in extents):
+            yield all_sizes
 
 
 def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
-    """The Jacobian by central differences, one entry of the variable at a time."""
+    """Return the Jacobian by central differences, the smoothness of each entry, and the size of rounding errors."""
     shape = point.value.shape + point.start.shape
     expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
     for position in np.ndindex(point.start.shape):
@@ -295,33 +317,38 @@ def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], flo
     return expected, smooth, noise
 
 
-def _directions(
+def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
-    """Pullbacks of random cotangents along random directions, and their differences."""
-    got, expected, smooth, noise = [], [], [], 0.0
-    for _ in range(_DIRECTIONS):
+    """Return pullbacks of random cotangents along random directions, their central differences, their smoothness, and
+    the size of rounding errors.
+    """
+    actual, expected, smooth, noise = [], [], [], 0.0
+    for _ in range(_DIRECTION_COUNT):
         weights = generator.standard_normal(point.value.shape)
         direction = generator.standard_normal(point.start.shape)
-        got.append(float(np.sum(pullback(values, weights) * direction)))
+        actual.append(float(np.sum(pullback(values, weights) * direction)))
         slope = point.slope(direction)
         expected.append(float(np.sum(weights * slope.value)))
         smooth.append(bool(slope.smooth.all()))
         noise = max(noise, slope.noise * point.value.size)
-    return np.array(got), np.array(expected), np.array(smooth), noise
+    return np.array(actual), np.array(expected), np.array(smooth), noise
 
 
-def _compare(got: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, what: str) -> float:
-    if got.shape != expected.shape:
-        raise DerivativeMismatch(f"derivative by {wrt}: shape {got.shape}, expected {expected.shape}")
-    error = np.where(np.isfinite(got), abs(got - expected), np.inf)
+def _check_error(
+    actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
+) -> float:
+    """Return the largest relative error; raise `DerivativeMismatch` if it is too large."""
+    if actual.shape != expected.shape:
+        raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")
+    error = np.where(np.isfinite(actual), abs(actual - expected), np.inf)
     scale = float(np.max(abs(expected), initial=0.0))
     if error.size and not error.max() <= rtol * scale + noise:
-        where = tuple(int(n) for n in np.unravel_index(int(np.argmax(error)), error.shape))
-        relative = error[where] / (scale or 1.0)
+        worst = tuple(int(n) for n in np.unravel_index(int(np.argmax(error)), error.shape))
+        relative = error[worst] / (scale or 1.0)
         raise DerivativeMismatch(
-            f"derivative by {wrt}: {what} {where} is {got[where]:.10g}, "
-            f"expected {expected[where]:.10g} from central differences, relative error {relative:.3g}"
+            f"derivative with respect to {wrt}: {description} {worst} is {actual[worst]:.10g}, "
+            f"expected {expected[worst]:.10g} from central differences, relative error {relative:.3g}"
         )
-    # Relative to what decides above, so that it is below rtol also where the derivative is 0.
+    # Relative to the bound above, so that it is below rtol also if the derivative is 0.
     return float(error.max(initial=0.0)) / (scale + noise / rtol or 1.0)

@@ -1,4 +1,4 @@
-"""Random inputs, the oracle's inputs as arguments of a kernel, and the ranges of data."""
+"""Random inputs, arguments of a kernel from the oracle's inputs, and the ranges of index arrays."""
 
 from __future__ import annotations
 
@@ -28,32 +28,34 @@ from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
 from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
-# Numerators over this give numbers that a double holds exactly, so the kernels and the oracle
-# start from the same inputs; odd numerators keep away from 0.
+# Fractions with this denominator are exact doubles, so that kernels and oracle have the same inputs; odd numerators
+# avoid 0.
 _DENOMINATOR = 16
-MOST = 10**8
-"""For no larger tensor are values drawn."""
+MAX_ENTRIES = 10**8
+"""Largest tensor for which values are drawn."""
 
 
 def as_expressions(expression: Any) -> tuple[Expr, ...]:
-    """One expression or several, as a tuple."""
-    several = isinstance(expression, (tuple, list, sympy.Tuple))
-    return tuple(sympy.sympify(e) for e in (expression if several else (expression,)))
+    """Return one expression or a sequence of expressions as a tuple of SymPy expressions."""
+    is_sequence = isinstance(expression, (tuple, list, sympy.Tuple))
+    return tuple(sympy.sympify(e) for e in (expression if is_sequence else (expression,)))
 
 
 def size_symbols(*expressions: Expr) -> list[Basic]:
-    """The integer symbols of some expressions: sizes and free indices, by name."""
+    """Return the integer symbols in ``expressions``, sizes and free indices, sorted by name."""
     used = integers_by_use(expressions)
     return [s for s in symbols_of(*expressions) if isinstance(s, Expr) and (s.is_integer or s in used)]
 
 
 def shape_of(expression: Expr) -> tuple[Expr, ...]:
-    """The shape of an expression, ``()`` for a scalar."""
+    """Return the shape of ``expression``, () for a scalar."""
     return tuple(sympy.sympify(extent) for extent in getattr(expression, "shape", ()))
 
 
 def concrete_shape(tensor: Expr, sizes: Mapping[Any, Any]) -> tuple[int, ...]:
-    """The shape of a tensor where its symbolic sizes have values."""
+    """Return the shape of ``tensor`` with the values ``sizes`` of its symbolic sizes; raise `ArgumentError` if one is
+    missing.
+    """
     extents = []
     for extent in shape_of(tensor):
         known = {s: int(sizes[s]) for s in extent.free_symbols if s in sizes}
@@ -74,9 +76,9 @@ def random_values(
     high: float = 2,
     given: Mapping[Any, Any] | None = None,
 ) -> dict[Any, Any]:
-    """Random values for all tensors and scalar symbols of some expressions, the sizes included.
+    """Return random values for all tensors and scalar symbols in ``expressions``, together with the sizes.
 
-    Integers that select what is read keep all reads inside of their shapes.
+    Values of index arrays keep all reads in bounds.
 
     Parameters
     ----------
@@ -85,16 +87,17 @@ def random_values(
         The integer symbols: sizes of tensors and free indices.
     seed : int
     kind : {"rational", "float"}
-        Fractions with a power of two below, which a double holds exactly, or doubles.
+        Fractions that are exact doubles, or doubles.
     low, high : float
         The range; rational values are never 0.
     given : mapping, optional
-        Values that are not drawn.
+        Values to use instead of random ones.
     """
     expressions = as_expressions(expressions)
     generator = random.Random(seed)
 
     def number() -> Fraction | float:
+        """Draw one number."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
@@ -106,15 +109,15 @@ def random_values(
     ranges = data_ranges(expressions, known) if any(tensor.dtype is int for tensor in tensors) else {}
     for tensor in tensors:
         shape = concrete_shape(tensor, known)
-        if math.prod(shape) > MOST:
+        if math.prod(shape) > MAX_ENTRIES:
             raise ArgumentError(
-                f"{tensor} has {math.prod(shape):,} entries, and random values are drawn for at most {MOST:,}; take "
-                "smaller sizes"
+                f"{tensor} has {math.prod(shape):,} entries, and random values are drawn for at most {MAX_ENTRIES:,}; "
+                "take smaller sizes"
             )
         is_data = tensor.dtype is int
         drawn = [generator.randint(*ranges[tensor.name]) if is_data else number() for _ in range(math.prod(shape))]
         dtype = np.int64 if is_data else object if kind == "rational" else np.float64
-        values[tensor] = _as_declared(tensor, np.array(drawn, dtype).reshape(shape))
+        values[tensor] = _make_symmetric(tensor, np.array(drawn, dtype).reshape(shape))
     integers = size_symbols(*expressions)
     for symbol in symbols_of(*expressions):
         if symbol in values:
@@ -128,8 +131,8 @@ def random_values(
     return values
 
 
-def _as_declared(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
-    """Random numbers as a symmetric matrix, and a positive definite one, where the tensor is declared to be that."""
+def _make_symmetric(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
+    """Return a random array made symmetric, or positive definite, if ``tensor`` is declared so."""
     if not tensor.symmetric:
         return array
     array = np.triu(array) + np.triu(array, 1).T
@@ -139,12 +142,12 @@ def _as_declared(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def to_double(value: Any) -> NDArray[np.float64]:
-    """A result of the oracle, or an input of it, in double precision."""
+    """Convert a result or an input of the oracle to double precision."""
     return np.asarray(value, dtype=object).astype(np.float64)
 
 
 def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
-    """The arguments of a kernel, as symbols and as values: tensors, scalars, then integers.
+    """Return the arguments of a kernel as symbols and as values: tensors, scalars, then integers.
 
     Sizes that the shapes of the tensors determine are left out.
     """
@@ -162,14 +165,14 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
 # ---------------------------------------------------------------------------- ranges of data
 
 
-ANY = (-2, 3)
-"""Values of data that select nothing, and are compared with nothing."""
+DEFAULT_RANGE = (-2, 3)
+"""Range of index arrays that select nothing and are compared with nothing."""
 
 Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """The least and the greatest value of each tensor of integers, by its name.
+    """Return the smallest and the largest value of each index array, by name.
 
     Parameters
     ----------
@@ -180,14 +183,14 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     Returns
     -------
     dict from str to (int, int)
-        Data that select keep every read inside of its shape, whatever they are in these ranges; where an
-        index adds several data, each has its share. A range that is declared holds as well. Data that
-        are only compared with indices range over the values that these have, and one more at either end.
+        All values in these ranges keep every read in bounds; if an index adds several array entries, they share the
+        slack. Declared ranges hold as well. Arrays that are only compared with indices range over the values of these
+        indices, and one more at either end.
 
     Raises
     ------
     ArgumentError
-        If no value is inside of all shapes.
+        If no value keeps all reads in bounds.
 
     Examples
     --------
@@ -197,16 +200,16 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     >>> data_ranges([td.IndexedSum(x[2*idx[i] + k], (k, 0, 2), (i, 0, 3))])
     {'idx': (0, 3)}
     """
-    walk = _Data(sizes or {})
+    collector = _IndexArrayRanges(sizes or {})
     for expression in expressions:
-        walk.run(expression)
+        collector.collect(expression)
     result = {}
-    for name in sorted(walk.reader.graph.integers):
-        below = walk.reader.graph.below.get(name)
-        if below is not None and (declared := below.substitute(walk.known)).is_constant:
-            walk.narrow(name, 0, declared.constant - 1)
-        low, high = walk.inside_of.get(name, (None, None))
-        for end in walk.compared.get(name, ANY) if low is None or high is None else ():
+    for name in sorted(collector.reader.graph.integers):
+        below = collector.reader.graph.below.get(name)
+        if below is not None and (declared := below.substitute(collector.size_values)).is_constant:
+            collector.narrow(name, 0, declared.constant - 1)
+        low, high = collector.range_of_array.get(name, (None, None))
+        for end in collector.compared_range.get(name, DEFAULT_RANGE) if low is None or high is None else ():
             low, high = (end if low is None else low), end
         if low is None or high is None or low > high:
             raise ArgumentError(f"no value of {name} keeps all reads inside of their shapes: give its values")
@@ -214,77 +217,86 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     return result
 
 
-class _Data(Accesses):
-    """The data of expressions, read into one graph: what they select, and what they are compared with."""
+class _IndexArrayRanges(Accesses):
+    """Collects the ranges of the index arrays in expressions: from the reads that they select, and from comparisons."""
 
     def __init__(self, sizes: Mapping[Any, Any]) -> None:
         self.reader = Reader(Graph())
         super().__init__(self.reader.graph, ())
         self.sizes = {str(symbol): int(value) for symbol, value in sizes.items()}
-        self.known: dict[Variable, Affine] = {}
-        self.inside_of: dict[str, Interval] = {}
-        self.compared: dict[str, tuple[int, int]] = {}
+        self.size_values: dict[Variable, Affine] = {}
+        self.range_of_array: dict[str, Interval] = {}
+        self.compared_range: dict[str, tuple[int, int]] = {}
 
-    def run(self, expression: Expr) -> None:
-        """Looks at all reads in an expression, with the ranges and conditions around each."""
+    def collect(self, expression: Expr) -> None:
+        """Collect the ranges from all reads in ``expression``, given the enclosing ranges and conditions."""
         root = self.reader.read(expression)
         named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}
-        self.known = {v: Affine.of(value) for v, value in named.items() if value is not None}
-        self.facts = tuple(Row("eq", Affine.variable(v) - value) for v, value in self.known.items())
+        self.size_values = {v: Affine.of(value) for v, value in named.items() if value is not None}
+        self.facts = tuple(Row("eq", Affine.variable(v) - value) for v, value in self.size_values.items())
         for access, axis, _ in self.below([root]):
-            form, extent = (part.substitute(self.known) for part in (access.forms[axis], access.tensor.shape[axis]))
-            self.read(form, extent, substitute_all(access.around.rows, self.known))
+            form, extent = (
+                part.substitute(self.size_values) for part in (access.forms[axis], access.tensor.shape[axis])
+            )
+            self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """A table is looked at in all of its entries."""
+        """Yield the operands of a read, so that all entries of a table are visited."""
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
-        """Notes what data are compared with."""
+        """Record the range that index arrays are compared with in ``rows``."""
         yield from super().tested(rows, around)
-        context = substitute_all((*around.rows, *rows), self.known)
-        for row in substitute_all(rows, self.known):
+        context = substitute_all((*around.rows, *rows), self.size_values)
+        for row in substitute_all(rows, self.size_values):
             for v, c in row.form.terms:
                 if isinstance(v, DataEntry):
                     rest = (Affine({v: c}) - row.form) * (1 if c > 0 else -1)
                     low, high = minimum(rest, context), maximum(rest, context)
                     if low is not None and high is not None:
                         ends = floor(low / abs(c)) - 1, ceil(high / abs(c)) + 1
-                        first, last = self.compared.get(v.tensor, ends)
-                        self.compared[v.tensor] = min(first, ends[0]), max(last, ends[1])
+                        first, last = self.compared_range.get(v.tensor, ends)
+                        self.compared_range[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
-    def read(self, form: Affine, extent: Affine, rows: tuple[Row, ...]) -> None:
-        """``0 <= form < extent``, where variables may have data as bounds."""
+    def constrain_read(self, form: Affine, extent: Affine, rows: tuple[Row, ...]) -> None:
+        """Narrow the ranges of index arrays so that ``0 <= form < extent``."""
         last = maximum(extent - 1, rows)
-        self.within(form, 0, None if last is None else floor(last), rows)
+        self.constrain_between(form, 0, None if last is None else floor(last), rows)
         for row in rows:
             for v, c in row.form.terms:
                 if abs(c) == 1 and form.coefficient(v) and data_entries([row.form]) and not isinstance(v, Compound):
                     bound = form.substitute({v: Affine({v: 1}) - c * row.form})
-                    self.within(bound, 0, None if last is None else floor(last), rows)
+                    self.constrain_between(bound, 0, None if last is None else floor(last), rows)
 
-    def within(self, form: Affine, low: int | None, high: int | None, rows: tuple[Row, ...]) -> None:
-        """``low <= form <= high`` as the ranges of the data in it, each with its share of the room."""
-        held = [(v, c) for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine.variable(v)])]
-        rest = form - Affine(dict(held))
-        least, most = minimum(rest, rows), maximum(rest, rows)
-        below = None if low is None or least is None else low - least
-        above = None if high is None or most is None else high - most
-        for v, c in held:
+    def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Row, ...]) -> None:
+        """Narrow the ranges of the index arrays in ``form`` so that ``low <= form <= high``; several arrays share the
+        slack equally.
+        """
+        index_terms = [(v, c) for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine.variable(v)])]
+        other_terms = form - Affine(dict(index_terms))
+        other_min, other_max = minimum(other_terms, rows), maximum(other_terms, rows)
+        below = None if low is None or other_min is None else low - other_min
+        above = None if high is None or other_max is None else high - other_max
+        for v, c in index_terms:
             ends = (below, above) if c > 0 else (above, below)
-            first, last = _share(ends[0], c * len(held), ceil), _share(ends[1], c * len(held), floor)
+            first, last = (
+                _divide_bound(ends[0], c * len(index_terms), ceil),
+                _divide_bound(ends[1], c * len(index_terms), floor),
+            )
             if isinstance(v, DataEntry):
                 self.narrow(v.tensor, first, last)
             elif isinstance(v, Quotient):
                 up = None if last is None else v.divisor * last + v.divisor - 1
-                self.within(v.form, None if first is None else v.divisor * first, up, rows)
+                self.constrain_between(v.form, None if first is None else v.divisor * first, up, rows)
 
     def narrow(self, name: str, low: int | None, high: int | None) -> None:
-        known = self.inside_of.get(name, (None, None))
+        """Intersect the range of the index array ``name`` with ``low .. high`` (None: unbounded)."""
+        known = self.range_of_array.get(name, (None, None))
         lows = [end for end in (known[0], low) if end is not None]
         highs = [end for end in (known[1], high) if end is not None]
-        self.inside_of[name] = max(lows, default=None), min(highs, default=None)
+        self.range_of_array[name] = max(lows, default=None), min(highs, default=None)
 
 
-def _share(end: Fraction | int | None, parts: int, rounded: Callable[[Any], int]) -> int | None:
+def _divide_bound(end: Fraction | int | None, parts: int, rounded: Callable[[Any], int]) -> int | None:
+    """Return ``end / parts`` rounded by ``rounded``; None for None."""
     return None if end is None else rounded(Fraction(end) / parts)

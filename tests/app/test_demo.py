@@ -41,19 +41,19 @@ def test_a_wrong_derivative_fails() -> None:
     arrays = demo.inputs(SMALL)
     wrong = [d * (1 + 1e-6) if position == 1 else d for position, d in enumerate(right(*arrays))]
     found = demo.relative_errors(task, function, wrong, arrays, 0)
-    assert not demo.verdict(demo.Page(output), "errors", task.variables, found)
+    assert not demo.report_errors(demo.TextOutput(output), "errors", task.variables, found)
     lines = [line for line in output.getvalue().splitlines() if line.endswith("FAIL")]
     assert [line[:4] for line in lines] == ["  db"]
-    assert not demo.verdict(demo.Page(output), "errors", "x", [float("nan")])
+    assert not demo.report_errors(demo.TextOutput(output), "errors", "x", [float("nan")])
 
 
 def test_output_is_ascii_where_the_stream_is() -> None:
     raw = io.BytesIO()
     output = io.TextIOWrapper(raw, encoding="ascii")
-    page = demo.Page(output)
+    page = demo.TextOutput(output)
     task = demo.problem(SMALL)
     page.formula("dd", td.vjp(task.function, task.variables[-1], task.cotangent))
-    page.say("not ASCII: ∑")
+    page.write_line("not ASCII: ∑")
     text = raw.getvalue().decode("ascii")
     assert "dd[" in text and "\\u2211" in text
 

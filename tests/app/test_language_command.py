@@ -15,7 +15,7 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line, forms
 from sympy_tensordiff.app.command_line import PROGRAM
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 
 QUADRATIC = "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
@@ -71,7 +71,7 @@ def test_index_notation(run):
     assert answer(run, "--check", INDEXED).count("largest relative error") == 3
     assert answer(run, QUADRATIC + "  # x = y") == answer(run, QUADRATIC)
     code, out, err = run(INDEXED.replace("x[j]", "z[j]"))
-    assert (code, out) == (2, "") and "line 2, column 20: z is no declared tensor" in err
+    assert (code, out) == (2, "") and "line 2, column 20: z is not a declared tensor" in err
     assert answer(run, "--form", "text", INDEXED) == td.to_text(parsed.derivative())
 
 
@@ -104,10 +104,10 @@ def test_long_work_is_told_on_a_terminal(monkeypatch):
     told = io.StringIO()
     told.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", told)
-    with command_line.working(0.01):
+    with command_line.progress_notice(0.01):
         time.sleep(0.2)
     assert told.getvalue() == "still working; Ctrl-C stops it\n"
-    with command_line.working():
+    with command_line.progress_notice():
         pass
 
 
@@ -238,8 +238,8 @@ BYTES = {
     "is not UTF-8: line 2 holds the byte 0xe4": b"declare x 1\n# \xe4",
     "is UTF-16": "declare".encode("utf-16"),
     "line 1, column 9: ": b"declare \0",
-    "line 1, column 1: the input has 200,001 characters": b"\xc3\xa4" * (LONGEST + 1),
-    "line 1, column 1: the input has ": b"\xf0\x9f\x92\xa5" * LONGEST * 2,
+    "line 1, column 1: the input has 200,001 characters": b"\xc3\xa4" * (MAX_INPUT + 1),
+    "line 1, column 1: the input has ": b"\xf0\x9f\x92\xa5" * MAX_INPUT * 2,
 }
 
 
@@ -324,7 +324,7 @@ def test_what_is_not_supported(run):
 @pytest.mark.parametrize("how", ["--raw", "--simplify"])
 def test_checks(run, query, how):
     lines = answer(run, "--form", "index", "--check", how, query).splitlines()[1:]
-    assert len(lines) == forms.ROUNDS
+    assert len(lines) == forms.CHECKED_SIZES
     names = [line.removeprefix("# checked for ").partition(": largest relative error ") for line in lines]
     assert all(float(error) < 1e-6 for _, _, error in names)
     assert names[0][0] == ("seed 0" if " 0 " in query else "n = 1")
@@ -346,20 +346,20 @@ def test_a_wrong_derivative_is_found(run, monkeypatch):
     code, out, err = run("--check", "--form", "index", QUADRATIC)
     assert code == 1
     assert "largest relative error" not in out
-    assert err.startswith("error: the check has failed for n = 1: derivative by x: entry (0,) is ")
+    assert err.startswith("error: the check has failed for n = 1: derivative with respect to x: entry (0,) is ")
 
 
 def test_sizes_of_checks():
     symbols = td.indices("n m l")
-    found = list(forms.choices(symbols, 4))
+    found = list(forms.size_choices(symbols, 4))
     assert found[0] == dict.fromkeys(symbols, 1)
     assert all(len(set(sizes.values())) == 3 and min(sizes.values()) > 1 for sizes in found[1:])
-    assert all(set(sizes.values()) == {2} for sizes in list(forms.choices(symbols, 15))[1:])
-    assert list(forms.choices(symbols, 40)) == found[:1]
-    assert list(forms.choices([], 0)) == [{}] * forms.ROUNDS
+    assert all(set(sizes.values()) == {2} for sizes in list(forms.size_choices(symbols, 15))[1:])
+    assert list(forms.size_choices(symbols, 40)) == found[:1]
+    assert list(forms.size_choices([], 0)) == [{}] * forms.CHECKED_SIZES
     many = td.indices(" ".join(f"k{number}" for number in range(9)))
-    assert all(set(sizes) == set(many) for sizes in forms.choices(many, 9))
-    assert max(max(sizes.values()) for sizes in forms.choices(symbols, 1)) > 20
+    assert all(set(sizes) == set(many) for sizes in forms.size_choices(many, 9))
+    assert max(max(sizes.values()) for sizes in forms.size_choices(symbols, 1)) > 20
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_sizes_of_checks():
     ],
 )
 def test_checks_take_sizes_that_fit(run, query):
-    assert answer(run, "--check", query).count("largest relative error") == forms.ROUNDS
+    assert answer(run, "--check", query).count("largest relative error") == forms.CHECKED_SIZES
 
 
 def test_sizes_that_never_fit(run):

@@ -18,12 +18,12 @@ import pytest
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line
 from sympy_tensordiff.app.web import answers, workers
-from sympy_tensordiff.app.web.answers import LONGEST_SOURCE, WANTS, Request, RequestError, request_of
+from sympy_tensordiff.app.web.answers import MAX_SOURCE_LENGTH, WANTS, Request, RequestError, parse_request
 
 pytest.importorskip("tornado")
 import contextlib
 
-from sympy_tensordiff.app.web.server import CONNECTIONS, LARGEST_BODY, Server, page_files
+from sympy_tensordiff.app.web.server import MAX_BODY_BYTES, MAX_CONNECTIONS, Server, page_files
 
 EXAMPLES = json.loads(page_files()["examples.json"])
 SINE = {
@@ -124,7 +124,7 @@ def test_brackets_are_explained() -> None:
     found = told(language="index", source="declare x[n] s = sum(x[i]**3, i) derivative wrt x")
     assert found["derivative"]["latex"]["text"].endswith(r"\right]_{p < n}")
     assert found["reading"] == "[…] with p < n below is the vector of the entries in the brackets, for p = 0, …, n - 1."
-    assert "i < n, j < m below is the matrix" in answers.reading(td.parse(outer).expression)
+    assert "i < n, j < m below is the matrix" in answers.bracket_note(td.parse(outer).expression)
 
 
 def test_numbers() -> None:
@@ -214,14 +214,14 @@ def test_what_has_no_form_says_so() -> None:
     assert found["derivative"]["einsum"]["error"].startswith(reason)
     found = told(language="index", source="declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x")
     assert found["derivative"]["einsum"]["error"].startswith("the text language cannot say this: w is a tensor of int")
-    large = answers.form(lambda: "x" * (answers.LONGEST + 1))
+    large = answers.text_or_error(lambda: "x" * (answers.MAX_TEXT_LENGTH + 1))
     assert large == {"error": "this takes 200,001 characters, and at most 200,000 are shown"}
 
 
 def test_a_wrong_derivative_is_told(monkeypatch) -> None:
     x = td.TensorSymbol("x", 3)
     parsed = td.ParsedExpression({"x": x}, td.sin(x), (x,))
-    found = answers.form(lambda: "\n".join(answers.checks(parsed, td.diag(td.sin(x)))))
+    found = answers.text_or_error(lambda: "\n".join(answers.check_lines(parsed, td.diag(td.sin(x)))))
     assert "the check has failed for" in found["error"]
 
 
@@ -233,7 +233,7 @@ BAD_REQUESTS = {
     b'{"language": "text"}': "a request has language, source, order, wrt, sizes, domains, want",
     json.dumps({**SINE, "more": 1}).encode(): "a request has",
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
-    json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
+    json.dumps({**SINE, "source": "x" * (MAX_SOURCE_LENGTH + 1)}).encode(): "at most 20,000 characters",
     json.dumps({**SINE, "source": "\ud800"}).encode(): "half a character",
     json.dumps({**SINE, "language": "python"}).encode(): "language is one of any, index, matrix, text",
     json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of any, index, matrix, text",
@@ -256,7 +256,7 @@ BAD_REQUESTS = {
 @pytest.mark.parametrize("body", BAD_REQUESTS, ids=range(len(BAD_REQUESTS)))
 def test_bad_requests(body) -> None:
     with pytest.raises(RequestError, match=BAD_REQUESTS[body]):
-        request_of(body)
+        parse_request(body)
 
 
 # ---------------------------------------------------------------------------- the server
@@ -326,8 +326,8 @@ def test_hostile_calls(server) -> None:
     assert call(server, "POST", "/api/answer", "{", Content_Type="application/json")[0] == 400
     assert call(server, "GET", "/api/answer")[0] == 405
     assert call(server, "DELETE", "/")[0] == 405
-    for length in (LARGEST_BODY + 1, 10**12):
-        body = b"x" * min(length, LARGEST_BODY + 1)
+    for length in (MAX_BODY_BYTES + 1, 10**12):
+        body = b"x" * min(length, MAX_BODY_BYTES + 1)
         try:
             status = call(server, "POST", "/api/answer", body, Content_Length=str(length))[0]
         except (http.client.HTTPException, ConnectionError):
@@ -382,13 +382,13 @@ def test_the_start_of_a_worker_is_no_part_of_the_time_for_an_answer(monkeypatch)
 
     worker = workers._Worker.__new__(workers._Worker)
     worker.pipe, theirs = multiprocessing.Pipe()
-    worker.is_ready, worker.is_fit, worker.answered = False, True, 0
-    monkeypatch.setattr(workers._Worker, "_arrival", arrival)
+    worker.is_ready, worker.is_usable, worker.answered = False, True, 0
+    monkeypatch.setattr(workers._Worker, "_wait_for_data", arrival)
     for told in ("ready", {"error": "first"}, {"error": "second"}):
         theirs.send(told)
     assert asyncio.run(worker.ask(Request(**SINE), 3)) == {"error": "first"}
     assert asyncio.run(worker.ask(Request(**SINE), 4)) == {"error": "second"}
-    assert times == [workers.STARTING, 3, 4] and worker.is_fit
+    assert times == [workers.START_SECONDS, 3, 4] and worker.is_usable
 
 
 def test_a_place_is_kept_where_no_worker_can_be_started(server, monkeypatch) -> None:
@@ -413,10 +413,10 @@ def test_what_nobody_waits_for_is_given_up(server) -> None:
     connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=90) for _ in range(3)]
     for connection in connections:
         connection.request("POST", "/api/answer", body, {"Content-Type": "application/json"})
-    until(lambda: server.pool.taken == 3)
+    until(lambda: server.pool.pending == 3)
     for connection in connections:
         connection.close()
-    until(lambda: server.pool.taken == 0)
+    until(lambda: server.pool.pending == 0)
     assert server.pool.workers[0] is not worker and not worker.process.is_alive()
     assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
 
@@ -427,13 +427,13 @@ def test_a_worker_that_is_about_to_answer_is_kept(server) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
     connection.request("POST", "/api/answer", json.dumps(SINE), {"Content-Type": "application/json"})
     connection.close()
-    until(lambda: server.pool.taken == 0)
+    until(lambda: server.pool.pending == 0)
     assert asked(server)[0] == 200 and server.pool.workers[0] is worker
 
 
 def test_more_connections_than_there_are_files_for_are_closed(server) -> None:
     with contextlib.ExitStack() as stack:
-        connections = [socket.create_connection(("127.0.0.1", server.port), 60) for _ in range(CONNECTIONS + 20)]
+        connections = [socket.create_connection(("127.0.0.1", server.port), 60) for _ in range(MAX_CONNECTIONS + 20)]
         for connection in connections:
             stack.enter_context(connection)
             connection.setblocking(False)
@@ -475,7 +475,7 @@ def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
     monkeypatch.setattr(answers, "answer", lambda request: 1 // 0)
     monkeypatch.setattr(workers, "_limit_memory", lambda: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    workers.work(Pipe())
+    workers.run_worker(Pipe())
     assert told_so[0] == "ready"
     assert "this is a mistake of the package (ZeroDivisionError); please report" in told_so[1]["error"]
 

@@ -87,7 +87,7 @@ def test_typing(page):
 def test_an_error_has_a_caret_and_goes_away(page):
     typed(page, "declare x[n]\ns = sum(y[i], i)\nderivative wrt x")
     assert page.get_attribute("#source", "aria-invalid") == "true"
-    assert "line 2, column 9: y is no declared tensor" in page.inner_text("#complaint")
+    assert "line 2, column 9: y is not a declared tensor" in page.inner_text("#complaint")
     assert page.text_content("#complaint pre").split("\n")[1] == " " * 8 + "^"
     typed(page, "declare x[n]\ns = sum(x[i], i)\nderivative wrt x")
     assert page.inner_text("#complaint") == "" and page.get_attribute("#source", "aria-invalid") == "false"

@@ -129,7 +129,7 @@ def test_which_sums_have_parts():
 def test_proofs_do_not_read_the_sizes_of_other_kernels(monkeypatch):
     """Each long sum of four symbolic axes has a number of parts, whose definition is a product of sizes."""
     most = 0
-    original = system._closure
+    original = system._inequalities_and_equations
 
     def counted(rows, also):
         nonlocal most
@@ -137,7 +137,7 @@ def test_proofs_do_not_read_the_sizes_of_other_kernels(monkeypatch):
         most = max(most, len(found[0]))
         return found
 
-    monkeypatch.setattr(system, "_closure", counted)
+    monkeypatch.setattr(system, "_inequalities_and_equations", counted)
     system.system.cache_clear()
     o, v, q, r, s, t = td.indices("o v q r s t")
     G, K, V = td.TensorSymbol("G", (n, n, n, n)), td.TensorSymbol("K", (n, o)), td.TensorSymbol("V", (n, v))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import subprocess
 import sys
@@ -19,11 +20,18 @@ from programs import CASES
 from test_elementary import EDGES
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.driver import scratch_arrays
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
+from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.programs import Table
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.codegen.run.results import fit
+from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.errors import ArgumentError, SingularMatrixError
 
 MARGIN, MARK = 64, -7.25e30
@@ -301,3 +309,65 @@ def test_code_goes_with_its_last_function():
     del run
     gc.collect()
     assert code() is None
+
+
+# ---------------------------------------------------------------------------- temporaries and loops
+
+
+def test_temporaries_share_memory_after_their_last_use():
+    """A chain of products needs two temporaries of one size at a time; the values do not depend on it."""
+    M = td.TensorSymbol("M", (n, n))
+    value = M
+    for _ in range(5):
+        value = td.exp(M @ value)
+    function = td.lambdify([M], value)
+    program = fuse(function._bounded, Prover(function._bounded))
+    arrays = scratch_arrays(program)
+    groups = shared_memory(program, arrays)
+    assert sorted(array.name for group in groups for array in group) == sorted(array.name for array in arrays)
+    assert len(groups) == 2 < len(arrays)
+    for group in groups:
+        uses_of = [
+            [k for k, step in enumerate(program.kernels) if one.name in (*filled_arrays(step), *uses(step).arrays)]
+            for one in group
+        ]
+        assert all(max(before) < min(after) for before, after in itertools.pairwise(uses_of))
+    point = np.random.default_rng(0).normal(size=(4, 4)) / 8
+    np.testing.assert_allclose(function(point), td.lambdify([M], value, "numpy")(point), rtol=1e-12)
+
+
+def test_tables_keep_their_memory():
+    """What is computed once for all calls shares no memory, nor does what is read in ways that steps do not tell."""
+    w = td.TensorSymbol("w", 40)
+    table = td.IndexedSum(sympy.sin(sympy.Rational(1, 7) * i * j) * w[i], (i, 0, 39))
+    function = td.lambdify([w], td.TensorComprehension(sympy.exp(table), (j, 40)))
+    steps = [step for step in function._bounded.kernels if isinstance(step, Table)]
+    assert steps
+    arrays = scratch_arrays(function._bounded)
+    for group in shared_memory(function._bounded, arrays):
+        assert (
+            len(group) == 1
+            or group[-1].name in {step.array for step in steps}
+            or not any(array.name in {step.array for step in steps} for array in group)
+        )
+    for seed in (0, 1):
+        point = np.random.default_rng(seed).normal(size=40)
+        right = np.exp(np.sin(np.outer(np.arange(40), np.arange(40)) / 7) @ point)
+        np.testing.assert_allclose(function(point), right, rtol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 16, 20, 31, 32, 33, 64, 100])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_loops_of_known_lengths(length, dtype):
+    """Rows of one or more vectors, with and without a remainder: entries, and sums along them."""
+    Y, z = td.TensorSymbol("Y", (n, length)), td.TensorSymbol("z", length)
+    entries = td.TensorComprehension(Y[i, j] * z[j] + 1, (i, n), (j, length))
+    sums = td.TensorComprehension(td.IndexedSum(Y[i, j] * z[j] + 1, (j, 0, length - 1)), (i, n))
+    function = td.lambdify([Y, z], (entries, sums))
+    rng = np.random.default_rng(length)
+    values = [rng.normal(size=shape).astype(dtype) for shape in ((5, length), length)]
+    assert_writes_inside(function, values)
+    right = values[0].astype(float) * values[1].astype(float) + 1
+    tolerance = 1e-13 if dtype is np.float64 else 1e-5
+    for found, wanted in zip(function(*values), (right, right.sum(1)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * length)

@@ -200,7 +200,10 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch, uncompiled):
 def test_without_products_no_library_is_loaded_and_blocks_are_compiled_once(monkeypatch):
     monkeypatch.setattr("sympy_tensordiff.codegen.run.threads._blas", None)
     x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
-    function = td.lambdify([x, y], td.gradient(td.sum(td.exp(x)) * td.sum(y), (x, y)), "numba", parallel=True)
+    gradient = td.gradient(td.sum(td.exp(x)) * td.sum(y), (x, y))
+    for found in td.lambdify([x, y], gradient, parallel=True)(np.zeros(3), np.ones(3)):
+        np.testing.assert_array_equal(found, 3)
+    function = td.lambdify([x, y], gradient, "numba", parallel=True)
     assert "prange" in function.source
     assert "def run_in(" in function.source
     with event.install_recorder("numba:compile") as recorder:

@@ -19,7 +19,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff import reference
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.drawing import svg, writers
-from sympy_tensordiff.drawing.labels import label
+from sympy_tensordiff.drawing.labels import node_label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -117,7 +117,7 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "LONGEST_LINE", 10**6)
+    monkeypatch.setattr(writers, "MAX_LINE_LENGTH", 10**6)
     generated = random_function(seed, "sizes", kinks=True, depth=2)
     expr, wrt = generated.function, generated.variables[0]
     given = random_values((expr, wrt), generated.sizes, seed)
@@ -187,7 +187,7 @@ def test_bounds_that_are_none_of_one_variable() -> None:
     rows = [2 * forms[0] - forms[1], forms[1], 5 - forms[1], 9 - forms[0], 7 - 2 * forms[1]]
     node = graph.sum((s, t), [Row("ge", row) for row in rows], graph.index(forms[0]))
     own = graph.bound(node)
-    text = label(node, own, dict(zip(own, "st", strict=True)))
+    text = node_label(node, own, dict(zip(own, "st", strict=True)))
     assert text == "Σ s, t = 0 … min(5, 2*s) where 2*t ≤ 7 and s ≤ 9"
 
 
@@ -357,7 +357,7 @@ def test_a_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with pytest.raises(BackendError, match=r"has drawn nothing \(exit code 3\): something is wrong"):
         drawing.save(tmp_path / "x.png")
     program.write_text("#!/bin/sh\nwhile :; do :; done\n")
-    monkeypatch.setattr(writers, "SECONDS", 0.2)
+    monkeypatch.setattr(writers, "DOT_TIMEOUT", 0.2)
     with pytest.raises(UnsupportedError, match=r"the layout of 2 nodes takes dot longer than 0.2 s"):
         drawing.save(tmp_path / "x.png")
 
@@ -406,9 +406,9 @@ def test_random_layouts() -> None:
                 assert [laid.layer[point] for point in path] == list(range(laid.layer[node], laid.layer[child] + 1))
         for order in laid._order:
             for left, right in pairwise(order):
-                room = (laid.widths[left] + laid.widths[right]) / 2 + svg.GAP
+                room = (laid.widths[left] + laid.widths[right]) / 2 + svg.NODE_GAP
                 assert laid.x[right] - laid.x[left] >= room - 1e-6
-        assert laid._crossings(laid._order) <= laid._crossings(laid._depth_first())
+        assert laid._count_crossings(laid._order) <= laid._count_crossings(laid._depth_first_order())
 
 
 def test_very_many_long_edges_are_refused() -> None:

@@ -9,7 +9,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
-from sympy_tensordiff.parsing.axes import OF_MATRICES
+from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 
 pytestmark = pytest.mark.quick
@@ -130,8 +130,8 @@ def test_results_compare_copy_and_pickle():
 
 
 def test_functions_are_those_of_the_grammar():
-    for name in (*FUNCTIONS, *OF_MATRICES):
-        A = td.TensorSymbol("A", (n, n) if name in OF_MATRICES else (n, m))
+    for name in (*FUNCTIONS, *MATRIX_FUNCTIONS):
+        A = td.TensorSymbol("A", (n, n) if name in MATRIX_FUNCTIONS else (n, m))
         assert expression(f"{name}(A)", "A 2 a 0") == getattr(td, name)(A)
 
 
@@ -150,13 +150,13 @@ ERRORS = {
     "a *(,-> b": (4, "a product needs its letters"),
     "a*b": (3, "a product needs its letters: two operands' and the result's, as in `a .* for element-wise"),
     "x *(i,i) y": (4, "a product needs its letters"),
-    "2a": (2, "`a` stands beside an operand without an operator; write a product with its letters"),
-    "a b": (3, "`b` stands beside an operand"),
+    "2a": (2, "`a` follows an operand without an operator; write a product with its letters"),
+    "a b": (3, "`b` follows an operand without"),
     "a(b)": (1, "`a` is not a function: the functions are sin, cos"),
     "a + sigmoid (b)": (5, "`sigmoid` is not a function: the functions are sin, cos"),
     "2(b)": (2, "an operator is missing before the parenthesis: write a product"),
     "A (ij->ji) B": (3, "an operator is missing before the parenthesis"),
-    "a^-1": (3, r"an exponent that is no number or name stands in parentheses, as in `x\^\(-1\)`"),
+    "a^-1": (3, r"an exponent that is not a number or name needs parentheses, as in `x\^\(-1\)`"),
     "sin a": (5, r"`a` is not expected here, but `\(`"),
     "(a + (b)": (10, r"but .*`\)`; the parenthesis of line 2, column 12 is still open"),
     "a + b)": (6, r"`\)` is not expected here, but an operator .* or `derivative wrt`"),
@@ -183,34 +183,34 @@ ERRORS = {
     "x *(i,i->k) y": (10, "the letter k of the result is in no operand, so the length of this axis is unknown"),
     "x *(i,i->ii) y": (11, "the letter i is repeated in the result, which is a diagonal: use two letters"),
     "x *(I,i->i) y": (5, "the letters of a product are lower case: write i for I"),
-    "x *(i,ä->i) y": (7, "'ä' is no letter of a product, which reads as in"),
-    "x *(i,1->i) y": (7, "'1' is no letter of a product"),
-    "x *(i,i->->i) y": (10, "'-' is no letter of a product"),
-    "x *(i i->i) y": (8, "the product has two operands, so a comma stands between their letters"),
-    "x *(i,,i->i) y": (7, "the product has two operands, so one comma stands between their letters"),
-    "x *(i,i->i,) y": (11, "behind the arrow stand the letters of one result, without a comma"),
+    "x *(i,ä->i) y": (7, "'ä' is not a letter of a product, as in"),
+    "x *(i,1->i) y": (7, "'1' is not a letter of a product"),
+    "x *(i,i->->i) y": (10, "'-' is not a letter of a product"),
+    "x *(i i->i) y": (8, "the product has two operands, so a comma separates their letters"),
+    "x *(i,,i->i) y": (7, "the product has two operands, so one comma separates their letters"),
+    "x *(i,i->i,) y": (11, "after the arrow are the letters of one result, without a comma"),
     "(i,->i) y": (3, "a product of one operand has no comma between its letters"),
-    "log(0-1)": (1, r"log\(0-1\) is no finite real number in the range of a double"),
-    "a + 1/0": (6, "1/0 is no finite real number"),
-    "(0-8)^(1/3)": (6, "is no finite real number"),
-    "exp(exp(exp(9)))": (5, r"exp\(exp\(9\)\) is no finite real number"),
-    "9^9^9^9": (6, r"9\^9\^9\^9 is no finite real number"),
-    "0.1^200^2": (8, "is no finite real number in the range of a double"),
-    "1e-200 *(,->) 1e-200": (9, "is no finite real number in the range of a double"),
-    "a/(b-b)": (2, r"a/\(b-b\) is no finite real number"),
-    "log(a-a)": (1, r"log\(a-a\) is no finite real number"),
-    "(0-a^2)^0.5": (8, "is no finite real number"),
-    "(-(a / a))^(1/3)": (11, "is no finite real number in the range of a double, or has one inside"),
-    "((a-10-a))^(1/3)": (11, "is no finite real number"),
-    "arcsin(7 + a - a)": (1, r"arcsin\(7 \+ a - a\) is no finite real number"),
-    "log(a - a - 1)": (1, "is no finite real number"),
-    "exp(exp(exp(9 + a - a)))": (5, r"exp\(exp\(9 \+ a - a\)\) is no finite real number"),
-    "x/(0*(,i->i)x)": (2, r"x/\(0\*\(,i->i\)x\) is no finite real number"),
-    "arcsin(7*(i,i->i)1)": (1, "is no finite real number"),
-    "(0*(,i->i)x)^(-1)": (13, "is no finite real number"),
-    "a*(,->)1e200*(,->)1e200": (14, "is no finite real number"),
-    "x*(i,->i)1e-200*(i,->i)1e-200": (17, "is no finite real number"),
-    "(-8*(,->)exp(a))^(1/3)": (17, "is no finite real number"),
+    "log(0-1)": (1, r"log\(0-1\) is not a finite real number in the range of a double"),
+    "a + 1/0": (6, "1/0 is not a finite real number"),
+    "(0-8)^(1/3)": (6, "is not a finite real number"),
+    "exp(exp(exp(9)))": (5, r"exp\(exp\(9\)\) is not a finite real number"),
+    "9^9^9^9": (6, r"9\^9\^9\^9 is not a finite real number"),
+    "0.1^200^2": (8, "is not a finite real number in the range of a double"),
+    "1e-200 *(,->) 1e-200": (9, "is not a finite real number in the range of a double"),
+    "a/(b-b)": (2, r"a/\(b-b\) is not a finite real number"),
+    "log(a-a)": (1, r"log\(a-a\) is not a finite real number"),
+    "(0-a^2)^0.5": (8, "is not a finite real number"),
+    "(-(a / a))^(1/3)": (11, "is not a finite real number in the range of a double, or contains one that is not"),
+    "((a-10-a))^(1/3)": (11, "is not a finite real number"),
+    "arcsin(7 + a - a)": (1, r"arcsin\(7 \+ a - a\) is not a finite real number"),
+    "log(a - a - 1)": (1, "is not a finite real number"),
+    "exp(exp(exp(9 + a - a)))": (5, r"exp\(exp\(9 \+ a - a\)\) is not a finite real number"),
+    "x/(0*(,i->i)x)": (2, r"x/\(0\*\(,i->i\)x\) is not a finite real number"),
+    "arcsin(7*(i,i->i)1)": (1, "is not a finite real number"),
+    "(0*(,i->i)x)^(-1)": (13, "is not a finite real number"),
+    "a*(,->)1e200*(,->)1e200": (14, "is not a finite real number"),
+    "x*(i,->i)1e-200*(i,->i)1e-200": (17, "is not a finite real number"),
+    "(-8*(,->)exp(a))^(1/3)": (17, "is not a finite real number"),
     "(a-a+10)^(9^9)": (9, "has a power of a number with more than 1,000 digits; write rounded numbers"),
     "(2*(,->)a)^(9^9)": (11, "has a power of a number with more than 1,000 digits"),
     "exp(9^9*(,->)log(2*(,->)a) + b)": (1, "has a power of a number with more than 1,000 digits"),
@@ -236,7 +236,7 @@ INPUT_ERRORS = {
     " \n # nothing\n": (2, 11, "the input is empty"),
     "expression a derivative wrt a": (1, 1, "`expression` is not expected here, but `declare`"),
     "declare a 0": (1, 12, "the end of the input is not expected here, but `expression` or a name"),
-    "declare a expression a": (1, 11, "`expression` stands where a number is expected: the order of the tensor `a`"),
+    "declare a expression a": (1, 11, "`expression` is not a number; expected is the order of the tensor `a`"),
     "declare a 0\nexpression a": (
         2,
         13,
@@ -251,7 +251,7 @@ INPUT_ERRORS = {
         "the derivative is by b, which is not declared; take a declared",
     ),
     "declare expression 1 derivative wrt b": (1, 37, "declare a tensor first: there is none"),
-    "declare a 0\n  a 1 expression a derivative wrt a": (2, 3, "a is declared twice; leave one of the two away"),
+    "declare a 0\n  a 1 expression a derivative wrt a": (2, 3, "a is declared twice; remove one declaration"),
     "declare sin 0 expression 1 derivative wrt sin": (
         1,
         9,

@@ -160,8 +160,8 @@ def test_what_is_not_written_as_a_matrix_formula():
     three = td.parse("A*x derivative wrt A").derivative()
     with pytest.raises(td.errors.UnsupportedError, match="to_text: matrix formulas cannot say EinsumProduct"):
         td.to_text(three, language="matrix")
-    with pytest.raises(td.errors.UnsupportedError, match="n stands for a size and for a number or a tensor"):
-        td.to_text(td.parse("mean(x)"), language="matrix")
+    with pytest.raises(td.errors.UnsupportedError, match="n is the name of a size and of a number or tensor"):
+        td.to_text(td.indices("n") * td.sum(td.parse("mean(x)").tensors["x"]), language="matrix")
     with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis', 'index' and 'matrix', not 'c'"):
         td.to_text(by_w, language="c")
 
@@ -240,13 +240,13 @@ max(x) | max takes 2 or more arguments
 declare x[n] det(x) | det takes a matrix, not a column vector
 declare x[n] vector(x) | vector takes a number, not a column vector
 ones(n, m, k) | ones takes 1 or more arguments, and 3 are given
-ones(1 + n)'*x | is no size: a size is a name or a whole number
+ones(1 + n)'*x | is not a size: a size is a name or an integer
 zeros((n, m, k))*x | zeros takes one size or two, as in ones(n)
-x'*(y, z) | several values in parentheses stand in sizes only
+x'*(y, z) | several values in parentheses occur only in sizes
 x'*A@x | `@` is an operator of NumPy, in which `*` is the product of the entries, and `'` one of MATLAB
 declare A[n, m, k] sum(A) | A has 3 axes, and matrix formulas have two at most
-declare x[n], n x'*x*n | n stands for a size and for a number or a tensor
-declare x[1.5] x'*x | the size 1.5 is no whole number from 1 to 999999
+declare x[n], n x'*x*n | n is the name of a size and of a number or tensor
+declare x[1.5] x'*x | the size 1.5 is not an integer from 1 to 999999
 declare x[3], y[4] x'*y | the formula makes axes of sizes 3 and 4 equally long
 x'*x derivative wrt y | y does not occur; differentiate with respect to x
 x'*sin | sin is a function: write sin(…), or take another name

@@ -13,7 +13,7 @@ from inputs import Inputs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.axes import LONGEST
+from sympy_tensordiff.parsing.axes import MAX_INPUT
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")
@@ -210,15 +210,15 @@ REFUSED = {
     "product over a range": (td.IndexedProduct(x[k], (k, 0, n - 1)), "there is no IndexedProduct in it"),
     "unevaluated": (sympy.Derivative(f(a), a), "there is no Derivative in it; write it with sums, products"),
     "euler": (sympy.EulerGamma * x, "the language has rational numbers, and what functions make of them"),
-    "infinite": (sympy.oo, "it is no finite real number; tensors are real"),
-    "without a direction": (sympy.zoo, "zoo has no text in the text language of td.parse: it is no finite real number"),
-    "imaginary": (2 * sympy.I + a, "it is no finite real number; tensors are real"),
+    "infinite": (sympy.oo, "it is not a finite real number; tensors are real"),
+    "without a direction": (sympy.zoo, "zoo has no text in the text language of td.parse: it is not a finite real"),
+    "imaginary": (2 * sympy.I + a, "it is not a finite real number; tensors are real"),
     "long number": (10**309 * x, "a number has more than 308 digits, which no floating-point number holds"),
     "letters of a product": (td.outer(*WIDE), "28 axes need more than the 26 letters a-z of the text language"),
     "axes of a delta": (td.DeltaTensor((n,) * 14), "28 axes need more than the 26 letters"),
     "a number that no double holds": (
         td.FilledTensor(sympy.exp(1000), n),
-        r"td.parse would not read the text: exp\(1000\) is no finite real number in the range of a double",
+        r"td.parse would not read the text: exp\(1000\) is not a finite real number in the range of a double",
     ),
     "a length of nothing": (td.sum(td.ones(5)), "the extent 5 of a repeated number or delta is summed over"),
     "a length twice": (td.sum(td.ones(k)) * td.det(td.DeltaTensor(k)), "the extent k of a repeated number"),
@@ -235,7 +235,9 @@ def test_what_the_language_cannot_say_is_refused_by_name(name):
 
 @every("name", ["x_1", "sin", "delta", "wrt", "lambda"])
 def test_names_that_the_language_does_not_have_are_refused(name):
-    with pytest.raises(ArgumentError, match=f"'{name}' is no name of the text language: names are letters and digits"):
+    with pytest.raises(
+        ArgumentError, match=f"'{name}' is not a name of the text language: names are letters and digits"
+    ):
         td.to_text(sympy.Symbol(name, real=True) * x)
 
 
@@ -248,7 +250,7 @@ def test_the_text_of_what_is_shared_too_often_is_refused_at_once():
     expr = x
     for _ in range(200):
         expr = expr * expr + 1
-    with pytest.raises(UnsupportedError, match=f"longer than {LONGEST:,} characters, the most that td.parse reads"):
+    with pytest.raises(UnsupportedError, match=f"longer than {MAX_INPUT:,} characters, the most that td.parse reads"):
         td.to_text(expr)
 
 

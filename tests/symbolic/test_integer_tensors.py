@@ -86,7 +86,7 @@ REFUSALS = {
     "by one, in the oracle": (
         lambda: differentiate(x[place], place, VALUES),
         ArgumentError,
-        "s is a tensor of integers, by which nothing has a derivative",
+        "s is a tensor of integers: there is no derivative with respect to it",
     ),
 }
 
@@ -100,7 +100,7 @@ def test_refused(name):
 
 def test_labels_of_pictures_name_data():
     entry = Affine.variable(DataEntry("idx", (Affine.variable(1) + 1,)))
-    assert labels.form(2 * entry - Affine.variable(0), {0: "p", 1: "i"}) == "2*idx[i + 1] - p"
+    assert labels.form_text(2 * entry - Affine.variable(0), {0: "p", 1: "i"}) == "2*idx[i + 1] - p"
 
 
 def test_a_declared_range_is_part_of_the_identity():

@@ -1,1 +1,4 @@
-"""A local page to try the package: requests (`server`) go to worker processes (`workers`), which answer (`answers`)."""
+"""A local web page to try the package.
+
+Requests to the `server` go to worker processes (`workers`), which compute the answers (`answers`).
+"""

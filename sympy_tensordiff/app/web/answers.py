@@ -1,4 +1,4 @@
-"""Requests and the answers to them, as what JSON can say. Nothing here knows of the network or of processes."""
+"""Requests of the page and their answers as JSON values, independent of network and processes."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import certificate, certificate_text, checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import certificate, certificate_text, check_lines, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
 
 Answer: TypeAlias = dict[str, Any]
 
-LONGEST_SOURCE = 20_000
-"""The longest input, in characters."""
-LONGEST = 200_000
-"""Longer texts are not sent."""
-LONGEST_DOMAIN = 40
-"""The longest text for a domain."""
-LARGEST_SIZE = 1000
-"""Of an axis for which numbers are tried."""
+MAX_SOURCE_LENGTH = 20_000
+"""The greatest number of characters of an input."""
+MAX_TEXT_LENGTH = 200_000
+"""The greatest number of characters of an answer."""
+MAX_DOMAIN_LENGTH = 40
+"""The greatest number of characters of a domain."""
+MAX_SIZE = 1000
+"""The greatest size of an axis for ``"numbers"``."""
 VARIABLES = ("x", "X", "w", "W", "theta", "beta", "u", "U", "z", "Z", "y", "Y")
-"""The names that a formula is differentiated with respect to where it does not say, the likeliest first."""
+"""The default variables of a formula without a derivative clause, the likeliest first."""
 WANTS = ("formulas", "python", "numpy", "numba", "c", "cuda", "graph", "check", "convex", "numbers")
 LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
-"""Languages of the input as `parse` calls them; ``None`` for the one that it detects."""
+"""The languages of the input, as names for `parse`; ``None`` is detected."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}
 
 
 class RequestError(Exception):
-    """The request is none; the message says why, in a line."""
+    """The request is invalid; the message says why, in one line."""
 
 
 class Request(NamedTuple):
-    """One question; the names of its parts are those in JSON.
+    """A request of the page; field names are the keys in JSON.
 
     Attributes
     ----------
     language : {"any", "index", "matrix", "text"}
-        Of ``source``: what it is detected to be, index notation, a matrix formula, or the text language.
+        The language of ``source``: detected, index notation, matrix formulas, or the language of the thesis.
     source : str
         At most 20,000 characters.
     order : {1, 2}
-        2: the derivative with respect to what comes last, once more.
+        The order of the derivative; 2 repeats the last variable.
     wrt : list of str
-        What to differentiate with respect to; empty: as the source says, else the likeliest name.
+        The variables; if empty, those of the source, or the likeliest name.
     sizes : dict of str
-        Sizes for ``"numbers"``; those that are not named are 2, 3, 4, … in the order of their names.
+        Sizes for ``"numbers"``; the others are 2, 3, 4, … in the order of their names.
     domains : dict of str
-        For ``"convex"``: what the entries of a tensor are: ``"positive"``, ``"nonnegative"``, an interval ``"0 : 1"``.
+        For ``"convex"``: the domain of the entries of a tensor, ``"positive"``, ``"nonnegative"``, or ``"0 : 1"``.
     want : str
-        What is to be told: ``"formulas"``, the code for a backend, a program, the graph, a check, or numbers.
+        The requested result: ``"formulas"``, the code for a backend, a program, the graph, a check, or numbers.
     """
 
     language: str
@@ -67,13 +67,13 @@ class Request(NamedTuple):
     want: str
 
 
-def request_of(body: bytes) -> Request:
-    """The request in the body of a call.
+def parse_request(body: bytes) -> Request:
+    """Parse the body of an HTTP request.
 
     Raises
     ------
     RequestError
-        If the body is no JSON object with these attributes, or one of them is out of its range.
+        If the body is not a JSON object with these keys, or a value is out of range.
     """
     try:
         found = json.loads(body.decode("utf-8"))
@@ -82,8 +82,8 @@ def request_of(body: bytes) -> Request:
     if not isinstance(found, dict) or set(found) != set(Request._fields):
         raise RequestError(f"a request has {', '.join(Request._fields)}")
     source = found["source"]
-    if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
-        raise RequestError(f"the source is a text of at most {LONGEST_SOURCE:,} characters")
+    if not isinstance(source, str) or len(source) > MAX_SOURCE_LENGTH:
+        raise RequestError(f"the source is a text of at most {MAX_SOURCE_LENGTH:,} characters")
     if any(0xD800 <= ord(character) < 0xE000 for character in source):
         raise RequestError("the source holds half a character")
     for name, known in CHOICES.items():
@@ -92,31 +92,31 @@ def request_of(body: bytes) -> Request:
     wrt, sizes = found["wrt"], found["sizes"]
     if not isinstance(wrt, list) or len(wrt) > 2 or not all(isinstance(name, str) for name in wrt):
         raise RequestError("wrt is a list of at most two names")
-    if not isinstance(sizes, dict) or not all(type(n) is int and 0 <= n <= LARGEST_SIZE for n in sizes.values()):
-        raise RequestError(f"sizes are integers from 0 to {LARGEST_SIZE:,} by their names")
+    if not isinstance(sizes, dict) or not all(type(n) is int and 0 <= n <= MAX_SIZE for n in sizes.values()):
+        raise RequestError(f"sizes are integers from 0 to {MAX_SIZE:,} by their names")
     domains = found["domains"]
     if not isinstance(domains, dict) or not all(
-        isinstance(d, str) and len(d) <= LONGEST_DOMAIN for d in domains.values()
+        isinstance(d, str) and len(d) <= MAX_DOMAIN_LENGTH for d in domains.values()
     ):
-        raise RequestError(f"domains are texts of at most {LONGEST_DOMAIN} characters by their names")
+        raise RequestError(f"domains are texts of at most {MAX_DOMAIN_LENGTH} characters by their names")
     return Request(**found)
 
 
 def answer(request: Request) -> Answer:
-    """What is told: a dict with what was asked for, or with ``"error"``."""
+    """Return the answer to ``request``: a dict with the requested result, or with ``"error"``."""
     try:
-        parsed, derivative = derived(request.language, request.source, request.order, tuple(request.wrt))
+        parsed, derivative = parse_and_derive(request.language, request.source, request.order, tuple(request.wrt))
         if request.want == "formulas":
             return formulas(parsed, derivative)
         if request.want == "graph":
-            return {"graph": form(lambda: td.draw_graph(parsed, simplify=True).svg())}
+            return {"graph": text_or_error(lambda: td.draw_graph(parsed, simplify=True).svg())}
         if request.want == "check":
-            return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
+            return {"check": text_or_error(lambda: "\n".join(check_lines(parsed, derivative)))}
         if request.want == "convex":
             return {"convex": convexity(parsed, request.domains)}
         if request.want == "numbers":
-            return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
-        return {"code": form(lambda: form_text(parsed, derivative, request.want))}
+            return {"numbers": text_or_error(lambda: numbers(parsed, derivative, request.sizes))}
+        return {"code": text_or_error(lambda: form_text(parsed, derivative, request.want))}
     except ParseError as error:
         place = {"line": error.line, "column": error.column, "text": str(error)}
         return {"error": error.message, "place": place}
@@ -127,8 +127,8 @@ def answer(request: Request) -> Answer:
 
 
 @lru_cache(maxsize=4)
-def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """What was parsed, and its derivative; a page asks for several forms of one."""
+def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the parsed input and its derivative; the last few are cached, as a page requests several forms."""
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
     if not names and not parsed.arguments:  # a matrix formula
@@ -141,27 +141,27 @@ def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tup
 
 
 def formulas(parsed: Any, derivative: Any) -> Answer:
-    """The expression, and the derivative in the notations of the package."""
+    """Return the expression, its variables and sizes, and the derivative in all notations."""
     notations: dict[str, Callable[[], str]] = {
         "latex": lambda: form_text(parsed, derivative, "latex"),
         "index": lambda: form_text(parsed, derivative, "index"),
-        "einsum": lambda: einsum(derivative),
-        "matrix": lambda: matrix(derivative),
+        "einsum": lambda: thesis_text(derivative),
+        "matrix": lambda: whole_tensor_text(derivative),
     }
     return {
         "variables": [name for name, tensor in parsed.tensors.items() if tensor.dtype is float],
         "sizes": {str(symbol): size for symbol, size in sizes_of(parsed, {}).items()},
         "wrt": [tensor.name for tensor in parsed.arguments],
         "assumed": list(parsed.assumed),
-        "shape": shape(derivative),
-        "expression": form(lambda: form_text(parsed, parsed.expression, "latex")),
-        "derivative": {name: form(write) for name, write in notations.items()},
-        "reading": reading(derivative) or reading(parsed.expression),
+        "shape": shape_text(derivative),
+        "expression": text_or_error(lambda: form_text(parsed, parsed.expression, "latex")),
+        "derivative": {name: text_or_error(write) for name, write in notations.items()},
+        "reading": bracket_note(derivative) or bracket_note(parsed.expression),
     }
 
 
-def reading(expr: Any) -> str:
-    """What brackets with conditions below mean, where a formula is written so; else nothing."""
+def bracket_note(expr: Any) -> str:
+    """Return an explanation of ``[…]`` with bounds below, if ``expr`` is printed so, or ""."""
     if not isinstance(expr, td.TensorComprehension):
         return ""
     bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)
@@ -171,13 +171,13 @@ def reading(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Values of the sizes; those that are not given are small and different."""
+    """Return a value for each size: those in ``given``, and small, different ones for the others."""
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Random inputs, and the value and the derivative there."""
+    """Return random inputs with the value and the derivative there, as text."""
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
     value, slope = td.evaluate((parsed.expression, derivative), values)
@@ -187,41 +187,44 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
-    """A certificate that the expression is convex, or else that it is concave, with its proof in LaTeX."""
+    """Return a certificate that the expression is convex or concave, with its proof in LaTeX."""
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
 
     def write() -> str:
+        """Find a certificate of convexity, else of concavity, and return it as text."""
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]
         return certificate_text(found[0])
 
-    told = form(write)
-    if "text" in told and found[0]:
-        told["latex"] = r"\begin{aligned} & " + r" \\ & ".join(found[0].latex_lines()) + r" \end{aligned}"
-    return told
+    result = text_or_error(write)
+    if "text" in result and found[0]:
+        result["latex"] = r"\begin{aligned} & " + r" \\ & ".join(found[0].latex_lines()) + r" \end{aligned}"
+    return result
 
 
-def form(write: Callable[[], str]) -> Answer:
-    """A text, or why there is none."""
+def text_or_error(write: Callable[[], str]) -> Answer:
+    """Return the text that ``write`` returns, or the error message if it raises or the text is too long."""
     try:
         text = write()
     except TensorDiffError as error:
         return {"error": str(error)}
-    if len(text) > LONGEST:
-        return {"error": f"this takes {len(text):,} characters, and at most {LONGEST:,} are shown"}
+    if len(text) > MAX_TEXT_LENGTH:
+        return {"error": f"this takes {len(text):,} characters, and at most {MAX_TEXT_LENGTH:,} are shown"}
     return {"text": text}
 
 
-def shape(expr: Any) -> str:
-    """The shape, as text; nothing for a scalar."""
+def shape_text(expr: Any) -> str:
+    """Return the shape as text, or "" for a scalar."""
     extents = map(str, getattr(expr, "shape", ()))
     return " × ".join(f"({extent})" if " " in extent else extent for extent in extents)
 
 
-def einsum(expr: Any) -> str:
-    """The text language; where it has none for an expression, why, without the expression, which is on the page."""
+def thesis_text(expr: Any) -> str:
+    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if that is
+    impossible.
+    """
     try:
         return td.to_text(expr)
     except UnsupportedError as error:
@@ -229,8 +232,8 @@ def einsum(expr: Any) -> str:
         raise UnsupportedError(f"the text language cannot say this: {reason}") from None
 
 
-def matrix(expr: Any) -> str:
-    """Operations on whole tensors."""
+def whole_tensor_text(expr: Any) -> str:
+    """Return ``expr`` as operations on whole tensors; raise `UnsupportedError` if there are none."""
     whole = expr if getattr(expr, "shape", ()) == () else expr.rewrite(td.EinsumProduct)
     if isinstance(whole, td.TensorComprehension):
         raise UnsupportedError("there are no operations on whole tensors that give this; see the index notation")

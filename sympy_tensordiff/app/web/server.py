@@ -1,4 +1,4 @@
-"""The server of the page: files and answers, for this machine only."""
+"""The HTTP server of the page, for this machine only."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tornado.httputil import HTTPServerRequest
 from tornado.iostream import IOStream
 from tornado.web import Application, HTTPError, RequestHandler
 
-from sympy_tensordiff.app.web.answers import LONGEST_SOURCE, RequestError, request_of
+from sympy_tensordiff.app.web.answers import MAX_SOURCE_LENGTH, RequestError, parse_request
 from sympy_tensordiff.app.web.workers import BusyError, LostError, Pool, SlowError
 
 HOST = "127.0.0.1"
-LARGEST_BODY = 8 * LONGEST_SOURCE
-"""The most bytes of a request: JSON may write a character in six, and one outside of the first plane in twelve."""
-CONNECTIONS = 100
-"""The most connections; systems that allow few open files allow 256."""
+MAX_BODY_BYTES = 8 * MAX_SOURCE_LENGTH
+"""The greatest number of bytes of a request: JSON escapes take up to twelve bytes per character."""
+MAX_CONNECTIONS = 100
+"""The greatest number of connections; some systems allow only 256 open files."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
@@ -45,29 +45,34 @@ _TYPES = {
 
 
 class _Handler(RequestHandler):
-    """What all answers have in common: who may ask, and the headers."""
+    """Base of all request handlers: access check and security headers."""
 
     def set_default_headers(self) -> None:
+        """Set the security headers."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.clear_header("Server")
 
     def prepare(self) -> None:
-        if not is_own(self.request, self.settings["port"]):
+        """Refuse a request from another site."""
+        if not is_local_request(self.request, self.settings["port"]):
             raise HTTPError(403, reason="Only this page may ask")
 
     def write_error(self, status_code: int, **details: Any) -> None:
-        self.tell({"error": self._reason})
+        """Send the reason of an HTTP error as JSON."""
+        self.send_json({"error": self._reason})
 
-    def tell(self, answer: Any) -> None:
+    def send_json(self, answer: Any) -> None:
+        """Send ``answer`` as JSON and finish the response."""
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
 
 
 class _Files(_Handler):
-    """The files of the page, which are read when the server starts: a name is a key, and no path."""
+    """Handler of the static files, which are read at the start of the server and looked up by name."""
 
     def get(self, name: str) -> None:
+        """Send the static file ``name``; the page itself for ""."""
         content = self.settings["page"].get(name or "index.html")
         if content is None:
             raise HTTPError(404)
@@ -76,41 +81,44 @@ class _Files(_Handler):
 
 
 class _Answers(_Handler):
-    asked: asyncio.Future[Any] | None = None
+    """Handler of requests for answers."""
+
+    pending: asyncio.Future[Any] | None = None
 
     async def post(self) -> None:
+        """Answer a request in JSON; send an error message if it is invalid, times out or the worker dies."""
         if self.request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
             raise HTTPError(415, reason="A request is JSON")
         try:
-            request = request_of(self.request.body)
+            request = parse_request(self.request.body)
         except RequestError as error:
             self.set_status(400)
-            self.tell({"error": str(error)})
+            self.send_json({"error": str(error)})
             return
         pool: Pool = self.settings["pool"]
-        self.asked = asyncio.ensure_future(pool.ask(request))
+        self.pending = asyncio.ensure_future(pool.ask(request))
         try:
-            self.tell(await self.asked)
+            self.send_json(await self.pending)
         except asyncio.CancelledError:
-            return  # nobody is there to be told
+            return  # the client has gone
         except BusyError:
             self.set_status(503)
-            self.tell({"error": "too many requests are waiting; ask again"})
+            self.send_json({"error": "too many requests are waiting; ask again"})
         except SlowError:
-            self.tell({"error": f"this takes longer than {pool.seconds:g} seconds; use the package itself for it"})
+            self.send_json({"error": f"this takes longer than {pool.seconds:g} seconds; use the package itself for it"})
         except LostError:
-            self.tell({"error": "the process that computes this has died, for want of memory perhaps"})
+            self.send_json({"error": "the process that computes this has died, for want of memory perhaps"})
 
     def on_connection_close(self) -> None:
-        """A page asks no longer for what has been typed over."""
-        if self.asked is not None:
-            self.asked.cancel()
+        """Cancel a request that the page has abandoned."""
+        if self.pending is not None:
+            self.pending.cancel()
 
 
-def is_own(request: HTTPServerRequest, port: int) -> bool:
-    """Whether a request is to this machine by name, and no other site has made it.
+def is_local_request(request: HTTPServerRequest, port: int) -> bool:
+    """Return whether a request names this machine as its host and no other site has made it.
 
-    The name is looked at since any site may let its own lead to this machine (DNS rebinding).
+    The host name is checked because any site may point its own name to this machine (DNS rebinding).
     """
     own = {f"{name}:{port}" for name in ("localhost", HOST)}
     origin = request.headers.get("Origin")
@@ -124,24 +132,26 @@ def is_own(request: HTTPServerRequest, port: int) -> bool:
 
 
 class _HTTPServer(HTTPServer):
-    """A server that hangs up where more connections are open than there are files for."""
+    """HTTP server that closes connections above the limit."""
 
     connections = 0
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        if self.connections >= CONNECTIONS:
+        """Accept a connection, or close it if there are too many."""
+        if self.connections >= MAX_CONNECTIONS:
             stream.close()
             return
         self.connections += 1
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
+        """Count a closed connection."""
         self.connections -= 1
         super().on_close(server_conn)
 
 
 def page_files() -> dict[str, bytes]:
-    """The files of the page by their names."""
+    """Return the contents of the static files by name."""
     found: dict[str, bytes] = {}
     waiting = [("", files(__package__).joinpath("static"))]
     while waiting:
@@ -155,18 +165,18 @@ def page_files() -> dict[str, bytes]:
 
 
 class Server:
-    """A server that listens on this machine.
+    """A server of the page that listens on this machine.
 
     Parameters
     ----------
     port : int
-        0: any that is free.
+        The port; 0 for any free one.
     workers : int
-        The number of processes that answer.
+        The number of worker processes.
     seconds : float
-        How long an answer may take.
+        The time limit of an answer.
     waiting : int
-        So many requests may wait for a worker.
+        The greatest number of requests that wait for a worker.
 
     Raises
     ------
@@ -188,8 +198,8 @@ class Server:
         )
         self._server = _HTTPServer(
             application,
-            max_body_size=LARGEST_BODY,
-            max_buffer_size=2 * LARGEST_BODY,
+            max_body_size=MAX_BODY_BYTES,
+            max_buffer_size=2 * MAX_BODY_BYTES,
             max_header_size=16_384,
             body_timeout=10,
             idle_connection_timeout=60,
@@ -198,18 +208,18 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.port}/"
 
     async def close(self) -> None:
-        """Stop listening, and end the workers."""
+        """Stop listening, and stop the workers."""
         self._server.stop()
         await self._server.close_all_connections()
         self.pool.close()
 
 
 async def serve(port: int, workers: int, seconds: float) -> None:
-    """Say where the page is, and serve it until the process is interrupted or told to end."""
+    """Print the address of the page, and serve it until the process is interrupted or terminated."""
     ended = asyncio.Event()
     names = ["SIGINT", "SIGTERM"]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup

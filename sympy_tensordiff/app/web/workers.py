@@ -1,4 +1,4 @@
-"""Processes that answer one request at a time; one that takes too long is killed, and another takes its place."""
+"""Worker processes that answer one request at a time; one that exceeds its time limit is killed and replaced."""
 
 from __future__ import annotations
 
@@ -12,76 +12,76 @@ from typing import Any
 
 from sympy_tensordiff.app.web.answers import Request
 
-MEMORY = 3 * 2**30
-"""The most bytes that a worker may ask for."""
-LIFE = 500
-"""A worker answers so many requests; what caches keep goes with it."""
-STARTING = 60
-"""So many seconds may pass until a worker has imported the package."""
-GRACE = 1
-"""A worker whose client has gone is replaced, unless it answers within so many seconds."""
+MAX_MEMORY = 3 * 2**30
+"""The memory limit of a worker, in bytes."""
+MAX_ANSWERS = 500
+"""The number of requests after which a worker is replaced, which frees its caches."""
+START_SECONDS = 60
+"""The time limit for a worker to import the package, in seconds."""
+GRACE_SECONDS = 1
+"""A worker whose client has gone is replaced unless it answers within this time, in seconds."""
 
 
 class BusyError(Exception):
-    """More requests are waiting than there may be."""
+    """Too many requests are waiting."""
 
 
 class SlowError(Exception):
-    """The answer takes longer than it may."""
+    """The answer takes longer than the time limit."""
 
 
 class LostError(Exception):
-    """The worker has died, for want of memory for example, or cannot be started."""
+    """The worker process has died, for example of lack of memory, or cannot be started."""
 
 
 class Pool:
-    """Workers, and the requests that wait for one.
+    """A pool of workers with a queue of requests.
 
     Parameters
     ----------
     count : int
         The number of workers, 1 or more.
     seconds : float
-        How long an answer may take.
+        The time limit of an answer.
     waiting : int
-        So many requests may wait for a worker.
+        The greatest number of requests that wait for a worker.
     """
 
     def __init__(self, count: int, seconds: float, waiting: int) -> None:
         self.seconds = seconds
-        self.places = count + waiting
-        self.taken = 0
+        self.capacity = count + waiting
+        self.pending = 0
         self.workers = [_Worker() for _ in range(count)]
         self.free: asyncio.Queue[_Worker] = asyncio.Queue()
         for worker in self.workers:
             self.free.put_nowait(worker)
 
     async def ask(self, request: Request) -> Any:
-        """The answer.
+        """Return the answer to ``request``.
 
         Raises
         ------
         BusyError, SlowError, LostError
-            If there is none.
+            If there is no answer.
         """
-        if self.taken >= self.places:
+        if self.pending >= self.capacity:
             raise BusyError
-        self.taken += 1
+        self.pending += 1
         try:
-            worker = self._renewed(await self.free.get())
+            worker = self._usable_worker(await self.free.get())
             try:
                 return await worker.ask(request, self.seconds)
             finally:
-                self.free.put_nowait(self._renewed(worker))
+                self.free.put_nowait(self._usable_worker(worker))
         finally:
-            self.taken -= 1
+            self.pending -= 1
 
-    def _renewed(self, worker: _Worker) -> _Worker:
-        """The worker, or another one in the place of one that is of no use any more.
+    def _usable_worker(self, worker: _Worker) -> _Worker:
+        """Return ``worker`` if it is usable, else a new one that replaces it.
 
-        Where none can be started the old one keeps the place, and the next request tries again.
+        If no process can be started, the old worker stays in its place, and the next request tries again.
         """
-        if worker.is_fit:
+        if worker.is_usable:
             return worker
         worker.kill()
         try:
@@ -92,48 +92,49 @@ class Pool:
         return fresh
 
     def close(self) -> None:
-        """End all workers."""
+        """Stop all workers."""
         for worker in self.workers:
             worker.kill()
 
 
 class _Worker:
-    """One process and the pipe to it."""
+    """A worker process and the pipe to it."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs,), daemon=True)
+        self.process = context.Process(target=run_worker, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
         self.is_ready = False
-        self.is_fit = True
+        self.is_usable = True
         self.answered = 0
 
     async def ask(self, request: Request, seconds: float) -> Any:
+        """Return the answer of the process; raise `SlowError` after ``seconds``, or `LostError` if it has died."""
         try:
             if not self.is_ready:
-                await self._arrival(STARTING)
+                await self._wait_for_data(START_SECONDS)
                 self.pipe.recv()
                 self.is_ready = True
-            self.is_fit = False  # whatever ends this early leaves an answer in the pipe
+            self.is_usable = False  # whatever ends this early leaves an answer in the pipe
             self.pipe.send(request)
             try:
-                await self._arrival(seconds)
+                await self._wait_for_data(seconds)
             except asyncio.CancelledError:
-                await self._arrival(GRACE)
-                self._received()
+                await self._wait_for_data(GRACE_SECONDS)
+                self._receive()
                 raise
-            return self._received()
+            return self._receive()
         except (TimeoutError, asyncio.TimeoutError):
-            self.is_fit = False
+            self.is_usable = False
             raise SlowError from None
         except (EOFError, OSError):
-            self.is_fit = False
+            self.is_usable = False
             raise LostError from None
 
-    async def _arrival(self, seconds: float) -> None:
-        """Wait until there is something in the pipe."""
+    async def _wait_for_data(self, seconds: float) -> None:
+        """Wait until the pipe has data; raise `TimeoutError` after ``seconds``."""
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         loop.add_reader(self.pipe.fileno(), arrived.set)
@@ -142,14 +143,15 @@ class _Worker:
         finally:
             loop.remove_reader(self.pipe.fileno())
 
-    def _received(self) -> Any:
+    def _receive(self) -> Any:
+        """Return an answer from the pipe, and retire the worker after its last one."""
         answer = self.pipe.recv()
         self.answered += 1
-        self.is_fit = self.answered < LIFE
+        self.is_usable = self.answered < MAX_ANSWERS
         return answer
 
     def kill(self) -> None:
-        """End the process."""
+        """Kill the process and close the pipe."""
         if self.pipe.closed:
             return
         self.process.kill()
@@ -157,13 +159,15 @@ class _Worker:
         self.pipe.close()
 
 
-def work(pipe: Connection) -> None:
-    """Answer the requests that come through the pipe, until it is closed."""
+def run_worker(pipe: Connection) -> None:
+    """Answer the requests from ``pipe`` until it is closed; the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     _limit_memory()
-    from sympy_tensordiff.app.web.answers import answer, derived, formulas
+    from sympy_tensordiff.app.web.answers import answer, formulas, parse_and_derive
 
-    formulas(*derived("matrix", "x'*x", 1, ()))  # builds the tables of the parser, which takes a tenth of a second
+    formulas(
+        *parse_and_derive("matrix", "x'*x", 1, ())
+    )  # builds the tables of the parser, which takes a tenth of a second
     with suppress(EOFError, OSError):
         pipe.send("ready")
         while True:
@@ -179,8 +183,8 @@ def work(pipe: Connection) -> None:
 
 
 def _limit_memory() -> None:
-    """No more memory than a worker may have, where the system can say so."""
+    """Limit the memory of the process, if the system supports it."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))

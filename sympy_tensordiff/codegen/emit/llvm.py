@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import struct
@@ -17,8 +16,11 @@ from sympy_tensordiff.integer.affine import Affine
 FLAGS = "contract nsz"
 """Fused multiply-add, and ignored signs of zero: what keeps nan and infinities. Sums may be reordered, too."""
 
-ROLLED = ", !llvm.loop !rolled"
-"""At the end of a loop that is not unrolled; the module has a node of its own for each."""
+ROLLED = ", !llvm.loop !vectors"
+"""At the end of a loop that is not unrolled, before its number of vectors; each has a node of its own in the module."""
+
+VECTORS = 4
+"""At most so many vectors are computed side by side in one turn of a loop."""
 
 NO_MEMORY = 2
 """The code of a function that finds no memory."""
@@ -85,11 +87,14 @@ class Module:
         """The whole."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
-        count = itertools.count(2)
-        text = re.sub(ROLLED, lambda match: f", !llvm.loop !{next(count)}", used)
-        nodes = [f"!{n} = distinct !{{!{n}, !0, !1}}" for n in range(2, next(count))]
-        fixed = ['!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.interleave.count", i32 4}']
-        nodes = [*fixed, *nodes] if nodes else []
+        nodes = ['!0 = !{!"llvm.loop.unroll.disable"}']
+        nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, VECTORS + 1)]
+
+        def node(match: re.Match[str]) -> str:
+            nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, !0, !{match[1]}}}")
+            return f", !llvm.loop !{len(nodes) - 1}"
+
+        text = re.sub(rf"{ROLLED}(\d)", node, used)
         return "\n".join([text, *declared.values(), *nodes]) + "\n"
 
 
@@ -152,10 +157,10 @@ class Builder:
         self.start(after)
 
     @contextmanager
-    def loop(self, low: str, stop: str, step: int = 1, is_rolled: bool = False) -> Iterator[str]:
+    def loop(self, low: str, stop: str, step: int = 1, vectors: int = 0) -> Iterator[str]:
         """Emit a loop from ``low`` to ``stop - 1``, or backwards where ``step`` is -1.
 
-        One that ``is_rolled`` is not unrolled.
+        One with a number of ``vectors`` side by side is not unrolled.
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)
@@ -173,7 +178,7 @@ class Builder:
         self.start(latch)
         self.line(f"{following} = add nsw i64 {variable}, {step}")
         self.branch(self.new(f"icmp {test} i64 {following}, {end}"), body, after)
-        self.lines[-1] += ROLLED * is_rolled
+        self.lines[-1] += f"{ROLLED}{vectors}" if vectors else ""
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:

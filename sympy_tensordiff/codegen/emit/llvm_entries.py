@@ -10,25 +10,19 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from math import inf, prod
 
-from sympy_tensordiff.codegen.emit.driver import (
-    Temporaries,
-)
+from sympy_tensordiff.codegen.emit.driver import Temporaries
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module
 from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE
 from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
-from sympy_tensordiff.codegen.ir.programs import (
-    Array,
-    Fused,
-    Program,
-    Scatter,
-    Step,
-)
+from sympy_tensordiff.codegen.ir.programs import Array, Fused, Program, Scatter, Step, Table
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.schedule.rows import STRIP
@@ -140,7 +134,7 @@ class EntryPrinter(NestPrinter):
         """The function that tells the bytes of all temporaries."""
         self.arguments()
         total = str(ALIGNMENT)
-        for array in arrays:
+        for array, *_ in shared_memory(self.program, arrays):
             total = self.add(total, self.bytes(array))
         self.result = self.call("ptr", "PyLong_FromLongLong", [total], "i64")
         return self
@@ -152,9 +146,9 @@ class EntryPrinter(NestPrinter):
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
         free = self.new(f"and i64 {self.new(f'sub i64 0, {address}')}, {ALIGNMENT - 1}")
         pointer = self.at(self.arrays["scratch"], free)
-        for array in arrays:
-            self.arrays[array.name] = pointer
-            pointer = self.at(pointer, self.bytes(array))
+        for group in shared_memory(self.program, arrays):
+            self.arrays |= dict.fromkeys([array.name for array in group], pointer)
+            pointer = self.at(pointer, self.bytes(group[0]))
 
     # ------------------------------------------------------------------------ steps
 
@@ -265,6 +259,37 @@ class EntryPrinter(NestPrinter):
             lines += ["failed:", f"  call void @PyEval_RestoreThread(ptr {self.state})"]
             lines += ["  %none = call ptr @PyErr_NoMemory()", "  ret ptr null"]
         return "\n".join([*lines, "}"])
+
+
+def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
+    """Return groups of temporaries of one size, each first filled after the last use of the one before it in its group.
+
+    What is filled once for all calls has memory of its own, and so has what no step is known to read.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, float] = {}
+    kept = {array.name for array in arrays}
+    for position, step in enumerate(program.kernels):
+        names = filled_arrays(step)
+        first |= {name: position for name in names if name not in first}
+        last |= dict.fromkeys((*names, *uses(step).arrays), position)
+        kept -= set(uses(step).arrays)
+    for step in program.kernels:
+        last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
+    groups: list[list[Array]] = []
+    for array in arrays:
+        fitting = [g for g in groups if _entries(g[0]) == _entries(array) and last[g[-1].name] < first[array.name]]
+        if fitting:
+            max(fitting, key=lambda group: last[group[-1].name]).append(array)
+        else:
+            groups.append([array])
+    return groups
+
+
+def _entries(array: Array) -> tuple[int, list[str]]:
+    """Return the number of entries of an array, as a product of numbers and of forms."""
+    numbers = [form.constant for form in array.shape if form.is_constant]
+    return prod(numbers), sorted(str(form) for form in array.shape if not form.is_constant)
 
 
 class TaskPrinter(NestPrinter):

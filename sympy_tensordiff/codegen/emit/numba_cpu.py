@@ -31,6 +31,7 @@ from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
     Contraction,
     Correlation,
@@ -107,7 +108,7 @@ class NumbaPrinter(NestPrinter):
         if isinstance(statement, Loop):
             self.line(depth, self.head_text(statement))
             low = statement.lows[0].form
-            counts = len(statement.lows) == 1 and low.is_constant and low.constant >= 0 and statement.step != -1
+            counts = len(statement.lows) == 1 and low == ZERO and statement.step != -1
             outside = self.counted
             self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
             self.loop_depth += 1

@@ -35,7 +35,7 @@ class Renaming:
         self,
         names: Mapping[str, str],
         rows: frozenset[str] = frozenset(),
-        forms: Mapping[str, Affine] | None = None,
+        forms: Mapping[Any, Affine] | None = None,
         scalars: Mapping[str, Name | Load] | None = None,
     ) -> None:
         self.names = names

@@ -198,6 +198,12 @@ def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
         yield from subexpressions(value)
 
 
+def loads(body: Iterable[Statement]) -> Iterator[Load]:
+    """The entries that ``body`` reads, sets and adds to."""
+    yield from (node for node in scalars(body) if isinstance(node, Load))
+    yield from (s.target for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load))
+
+
 def weight(body: Iterable[Statement]) -> int:
     """Return the number of scalar operations, reads and names of ``body``."""
     return sum(1 for _ in scalars(body))

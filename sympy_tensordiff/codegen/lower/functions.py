@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import lcm, nan, prod
+from math import lcm, nan, pi, prod, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
-from sympy_tensordiff.graph.functions import Partial, sigmoid, softplus
+from sympy_tensordiff.graph.functions import Partial, log1mexp, log_ndtr, sigmoid, softplus, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
@@ -71,6 +71,49 @@ def _sinc(x: Scalar) -> Scalar:
     return Operation("select", (Operation("eq", (x, Number(0))), Number(1), quotient))
 
 
+def _negative(x: Scalar) -> Scalar:
+    return Operation("neg", (x,))
+
+
+def _log1mexp(x: Scalar) -> Scalar:
+    """``log(1 - exp(-abs(x)))`` in two branches, which meet near ``log(2)`` (Mächler 2012)."""
+    size = Operation("abs", (x,))
+    near = Operation("log", (_negative(Operation("expm1", (_negative(size),))),))
+    far = Operation("log1p", (_negative(Operation("exp", (_negative(size),))),))
+    return Operation("select", (Operation("lt", (size, Number(Fraction(9, 13)))), near, far))
+
+
+def _xlogy(x: Scalar, y: Scalar) -> Scalar:
+    product = Operation("mul", (x, Operation("log", (y,))))
+    return Operation("select", (Operation("eq", (x, Number(0))), Number(0), product))
+
+
+_TAIL_TERMS = 14
+"""The terms of the asymptotic series of `log_ndtr`: at -10, the next one is 2e-14, and the value below -50."""
+
+
+def _log_ndtr(x: Scalar) -> Scalar:
+    """The logarithm of the normal distribution: by ``erfc``, and below -10 by the asymptotic series of its tail.
+
+    Source: Abramowitz & Stegun 1964, 26.2.12.
+    """
+    inverse_square = Operation("pow", (x, Number(-2)))
+    series: Scalar = Number(0)
+    for k in range(_TAIL_TERMS, 0, -1):
+        ratio = Operation("mul", (Number(1 - 2 * k), inverse_square))
+        series = Operation("mul", (ratio, Operation("add", (Number(1), series))))
+    square = Operation("mul", (Number(Fraction(-1, 2)), Operation("pow", (x, Number(2)))))
+    scaled = Operation("mul", (_negative(x), Number(sqrt(2 * pi))))
+    tail = Operation("add", (square, _negative(Operation("log", (scaled,))), Operation("log1p", (series,))))
+    below = Operation("erfc", (Operation("mul", (x, Number(-sqrt(0.5)))),))
+    above = Operation("erfc", (Operation("mul", (x, Number(sqrt(0.5)))),))
+    half = Number(Fraction(1, 2))
+    left = Operation("log", (Operation("mul", (half, below)),))
+    right = Operation("log1p", (_negative(Operation("mul", (half, above))),))
+    inner = Operation("select", (Operation("lt", (x, Number(0))), left, right))
+    return Operation("select", (Operation("lt", (x, Number(-10))), tail, inner))
+
+
 FORMULAS: dict[Any, Callable[..., Scalar]] = {
     sympy.sec: _inverse("cos"),
     sympy.csc: _inverse("sin"),
@@ -85,6 +128,9 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
     sympy.acsch: _of_inverse("arcsinh"),
     sympy.acoth: _of_inverse("arctanh"),
     sympy.sinc: _sinc,
+    log1mexp: _log1mexp,
+    log_ndtr: _log_ndtr,
+    xlogy: _xlogy,
     sympy.frac: lambda x: Operation("add", (x, Operation("neg", (Operation("floor", (x,)),)))),
     sympy.factorial: lambda x: Operation("gamma", (Operation("add", (x, Number(1))),)),
     sympy.erf2: lambda x, y: Operation("add", (Operation("erf", (y,)), Operation("neg", (Operation("erf", (x,)),)))),

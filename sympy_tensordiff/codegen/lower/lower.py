@@ -18,12 +18,13 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
+from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
+from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
-from sympy_tensordiff.codegen.lower.storage import Block
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
@@ -101,6 +102,9 @@ class Lowering(Matrices):
 
     def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """The entry of an array that keeps ``node``, or ``node`` up to a number; None where none is worth it."""
+        if (use := self.shifts.members.get(node)) is not None:
+            shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
+            return shifted
         number, core = self.graph.split_coefficient(node)
         if number != 1:  # one array serves what differs in signs
             entry: scalars.Scalar | None = yield self._kept(core, block)
@@ -132,7 +136,9 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether a node is a call, or a sum, that other sums need, too."""
+        """Whether a node is a value at one of several shifts, or a call, or a sum, that other sums need, too."""
+        if node in self.shifts.members:
+            return True
         if not self.repeated or not (node.op == "sum" or is_dear(node)):
             return False
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
@@ -286,14 +292,17 @@ class Lowering(Matrices):
             )
         if len(nodes) == 1:
             variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
+            variables, rows = in_memory_order(self.planner, variables, rows, bodies[0], block.context, self.hints)
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
         for name, body in zip(names, bodies, strict=True):
             self._count_uses(body)
             block.statements.append(accumulator(name, op))
         for v in variables:
             self.names[v] = self._local(self.graph.names[v])
-        blocks = _blocks(variables, rows, block)
+        blocks = nested_blocks(variables, rows, block)
         blocks[1].uses = uses(*bodies)
+        if self.temporaries:
+            self.shifts.search(bodies, blocks[-1].context)
         # Rows that bound no loop, as equations with data do not, are tested inside of all.
         tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
         innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
@@ -307,7 +316,7 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: Part, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        blocks = _blocks(variables, part.rows, block)
+        blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
         added = Set(Load(array, tuple([self.form(form) for form in part.index])), value, "sum")
@@ -384,13 +393,3 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
-
-
-def _blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """A block, and those of loops over variables inside of it."""
-    found = [block]
-    for n, v in enumerate(variables):
-        inner = frozenset(variables[n + 1 :])
-        own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
-        found.append(Block(found[-1].context.inside([v], own), frozenset([v]), found[-1]))
-    return found

@@ -129,7 +129,7 @@ class Planner:
             return None
         lows, highs = [], []
         for axis in axes:
-            low, high = self._box(axis, [a for a in axes if a != axis], rows, rounded)
+            low, high = self.box(axis, [a for a in axes if a != axis], rows, rounded)
             if not low or not high:
                 return None
             lows.append(low)
@@ -189,7 +189,7 @@ class Planner:
         """The lowest and the highest value of a combination over the sizes, where these are one form each."""
         axes = self._numbered(1)
         rows = self._needed([label], axes, context)
-        lows, highs = ((), ()) if rows is None else self._box(axes[0], [], rows, False)
+        lows, highs = ((), ()) if rows is None else self.box(axes[0], [], rows, False)
         return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
@@ -250,7 +250,7 @@ class Planner:
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
 
-    def _box(
+    def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
         """Bounds of one axis over the sizes, with a coefficient of 1 unless they may be ``rounded``."""

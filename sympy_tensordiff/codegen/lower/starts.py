@@ -22,21 +22,27 @@ class Starts:
         """A candidate whose axes are counted from where those of the first one were that is equal otherwise."""
         starts = _starts(found)
         first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
-        return self._moved(found, [one - start for one, start in zip(first, starts, strict=True)])
+        return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
 
-    def _moved(self, found: Candidate, by: Sequence[int]) -> Candidate:
-        """Return the same with shifted axes: constants are added to make up for the shift."""
-        if not any(by):
-            return found
-        places = _places(found, by)
-        return replace(
-            found,
-            node=self.graph.substitute(found.node, places),
-            forms=tuple([form - n for form, n in zip(found.forms, by, strict=True)]),
-            rows=tuple([row.substitute(places) for row in found.rows]),
-            lows=tuple([tuple([low - n for low in lows]) for lows, n in zip(found.lows, by, strict=True)]),
-            highs=tuple([tuple([high - n for high in highs]) for highs, n in zip(found.highs, by, strict=True)]),
-        )
+
+def at_origin(graph: Graph, found: Candidate) -> Candidate:
+    """Return a candidate with axes along which the least constant in index forms is 0."""
+    return _moved(graph, found, [-start for start in _starts(found)])
+
+
+def _moved(graph: Graph, found: Candidate, by: Sequence[int]) -> Candidate:
+    """Return the same with shifted axes: constants are added to make up for the shift."""
+    if not any(by):
+        return found
+    places = _places(found, by)
+    return replace(
+        found,
+        node=graph.substitute(found.node, places),
+        forms=tuple([form - n for form, n in zip(found.forms, by, strict=True)]),
+        rows=tuple([row.substitute(places) for row in found.rows]),
+        lows=tuple([tuple([low - n for low in lows]) for lows, n in zip(found.lows, by, strict=True)]),
+        highs=tuple([tuple([high - n for high in highs]) for highs, n in zip(found.highs, by, strict=True)]),
+    )
 
 
 def _places(found: Candidate, by: Sequence[int]) -> dict[int, Affine]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
+from sympy_tensordiff.codegen.lower.blocks import Block
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
+from sympy_tensordiff.codegen.lower.shifts import Instance, Shifts
 from sympy_tensordiff.codegen.lower.starts import Starts
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.contraction_order import Hints
@@ -21,28 +23,6 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.rows import Rows
-
-
-@dataclass
-class Block:
-    """A list of statements under construction, with what is known and what has been computed there."""
-
-    context: Context
-    own: frozenset[int]
-    parent: Block | None = None
-    statements: list[loops.Statement] = field(default_factory=list)
-    values: dict[Node, scalars.Scalar] = field(default_factory=dict)
-    uses: Counter[Node] | None = None
-    """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
-    private: frozenset[Node] | None = None
-    """Of a branch of a choice: what nothing else needs."""
-
-    def outwards(self) -> Iterator[Block]:
-        """The block and those around it, inner ones first."""
-        block: Block | None = self
-        while block is not None:
-            yield block
-            block = block.parent
 
 
 class Entry(NamedTuple):
@@ -92,6 +72,7 @@ class Storage:
         self.library = hints is not None
         self.planner = Planner(graph, facts)
         self.starts = Starts(graph)
+        self.shifts = Shifts(graph, self.planner)
         self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
         self.kept: list[programs.Array] = []
@@ -187,7 +168,10 @@ class Storage:
         self._locals, self._tried_locals, self._uses = set(), {}, uses(body)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
-        return Block(Context(tuple(axes), ranges(axes, extents)), frozenset(axes), uses=uses(body))
+        context = Context(tuple(axes), ranges(axes, extents))
+        if self.temporaries:
+            self.shifts.search([body], context)
+        return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
         """One instance for each point of the first variables, which adds to the entries that data select.
@@ -260,6 +244,19 @@ class Storage:
             table = part.args[0] if part.op == "read" else part
             if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
                 yield self._temporary(table, Context((), ()))
+
+    def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
+        """A use of a value that is stored; None in the kernel that stores it, and where that has no entry for it."""
+        candidate = use.candidate
+        if candidate.node in self._begun or not self.shifts.is_inside(use, context):
+            return None
+        stored = self._serving(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
+        if stored is None:
+            self._begun.add(candidate.node)
+            stored = yield self._keep(replace(self.shifts.domains[candidate.node], forms=candidate.forms), context)
+            self._begun.discard(candidate.node)
+        entry = scalars.Load(stored.array, tuple(self.form(form) for form in self._index(stored, candidate)))
+        return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
         found = self.planner.candidates(node, context)

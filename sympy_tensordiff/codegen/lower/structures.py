@@ -18,22 +18,29 @@ class Structures:
     visited once, however many nodes above it are asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_numbers: bool = True) -> None:
+        self.has_numbers = has_numbers
+        """False: nodes that differ in the numbers in front of their parts have one structure."""
         self._numbers: dict[Any, int] = {}
         self._of: dict[Node, int] = {}
-        self._stored: set[int] = set()
+        self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
         """Remember that an array holds nodes of the structure of ``node``."""
-        self._stored.add(self._number(node))
+        self.stored.add(self.number(node))
 
     def __contains__(self, node: Node) -> bool:
-        return self._number(node) in self._stored
+        return self.number(node) in self.stored
 
-    def _number(self, node: Node) -> int:
+    def number(self, node: Node) -> int:
+        """Return the number of the structure of ``node``."""
         for part in reachable(node, known=self._of):
             own = None if part.op in _INDEXED else part.data
             # The order of arguments depends on when they were made.
-            key = part.op, own, tuple(sorted(self._of[arg] for arg in part.args))
-            self._of[part] = self._numbers.setdefault(key, len(self._numbers))
+            args = part.args
+            if part.op == "mul" and not self.has_numbers:
+                args = tuple([arg for arg in args if arg.op != "const"])
+            key = part.op, own, tuple(sorted(self._of[arg] for arg in args))
+            is_multiple = part.op == "mul" and len(args) == 1
+            self._of[part] = self._of[args[0]] if is_multiple else self._numbers.setdefault(key, len(self._numbers))
         return self._of[node]

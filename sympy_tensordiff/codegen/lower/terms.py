@@ -108,7 +108,8 @@ def is_where_equal(node: Node) -> bool:
 #
 # ``x**y*log(x)``, the derivative of ``x**y`` by ``y``, is 0 at ``x = 0 < y``, and ``y*x**(y - 1)``, the
 # one by ``x``, is 0 at ``y = 0``; floating point numbers say ``0*inf``. The formulas stay as they
-# are; in kernels the factor that may be 0 becomes the condition of a choice.
+# are; in kernels the factor that may be 0 becomes the condition of a choice. So does ``p`` in ``p*log(p/q)``,
+# which tends to 0 at ``p = 0``: entropies and divergences.
 
 
 _MOST_ORDERS = 4
@@ -139,7 +140,24 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
                     value = _unless_zero(graph, graph.mul(args[n] for n in scales), value)
                 used = {own, *logarithms, *scales}
                 return graph.mul((*(arg for n, arg in enumerate(args) if n not in used), value))
+    for n, factor in enumerate(node.args):
+        base = factor.args[0] if factor.op == "pow" and _is_positive(factor.args[1]) else factor
+        if base.op != "const" and any(_has_logarithm(graph, other, base) for other in node.args if other is not factor):
+            return _unless_zero(graph, args[n], graph.mul(arg for m, arg in enumerate(args) if m != n))
     return node if tuple(args) == node.args else graph.mul(args)
+
+
+def _is_positive(exponent: Node) -> bool:
+    return exponent.op == "const" and exponent.data > 0
+
+
+def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
+    """Whether `factor`, or a term of it, is a multiple of the logarithm of a product with the factor `base`."""
+    for term in factor.args if factor.op == "add" else (factor,):
+        _, rest = graph.split_coefficient(term)
+        if rest.op == "call" and rest.data is sympy.log and base in graph.factors(rest.args[0]):
+            return True
+    return False
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:

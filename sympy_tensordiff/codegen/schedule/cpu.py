@@ -15,14 +15,17 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, scalars, statements, weight
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
     SHORT,
     STRIP,
     RowPlan,
+    cache_lines,
+    has_few_steps,
     is_short,
     most_steps,
     runs_less_often,
@@ -111,7 +114,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
     spans = _axes(kernel, site)
     rule, found = _first(ROWS, site, kernel, site, spans)
     arrays, body = found or ((), kernel.body)
-    for loop in reversed(spans[:-1] if rule else spans):
+    for loop in reversed(spans[:-1] if rule else _interchanged(kernel, site, spans)):
         body = (replace(loop, body=body),)
     body = with_scalars(body, site.entries)
     is_one = not (kernel.axes or site.outer or site.is_within)
@@ -154,6 +157,27 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
             first, stop = map(Affine.variable, site.block)
         found.append(span(axis, first, stop))
     return found
+
+
+def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
+    """The loops over the axes with the one along which most entries are contiguous innermost (interchange).
+
+    That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
+    places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
+    """
+    moves = not site.is_plain and not (isinstance(kernel, Scatter) and not kernel.exclusive)
+    if not moves or len(spans) < 2 or not all(map(has_few_steps, loops(kernel.body))):
+        return spans
+    box = kernel.box(site.prover.shapes)[-len(spans) :]  # the entry's own axes, behind those of an outer row
+    long = [n for n, length in enumerate(box) if not is_short(length)]
+    entries = [*loads(kernel.body)]
+    lines = [sum(cache_lines(entry, spans[n].variable) for entry in entries) for n in long]
+    if not long or lines[-1] <= min(lines):
+        return spans
+    site.fired[INTERCHANGE] = None
+    last = long.pop(lines.index(min(lines)))
+    order = iter([*long, last])
+    return [spans[next(order)] if n in (*long, last) else loop for n, loop in enumerate(spans)]
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
@@ -271,6 +295,10 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
+def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
+
+
 def is_range(test: If, variable: str) -> bool:
     """Whether the conditions on a variable are bounds, one of which is not a number."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
@@ -284,6 +312,8 @@ def _is_dear(body: Sequence[Statement]) -> bool:
 
 
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
+
+INTERCHANGE = Rule("interchange", "the axis along which most reads are contiguous runs innermost", lambda *_: None)
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
 
@@ -302,6 +332,7 @@ LOOPS = (
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
+    Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )
 """What is done with a loop."""

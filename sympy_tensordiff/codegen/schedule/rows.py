@@ -153,6 +153,18 @@ def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
     return axes[0], abs(load.index[axes[0]].coefficient(variable))
 
 
+CACHE_LINE = 8
+"""The entries of a cache line in double precision."""
+
+
+def cache_lines(load: Load, variable: str) -> int:
+    """Return how many eighths of a cache line a read takes in each step of a loop: 0 where it stays the same."""
+    if not any(variable in form.atoms() for form in load.index):
+        return 0
+    run = run_of(load, variable)
+    return min(run[1], CACHE_LINE) if run is not None and run[0] == len(load.index) - 1 else CACHE_LINE
+
+
 def is_short(extent: Affine, most: int = SHORT) -> bool:
     """Whether an extent, or a number of steps, is constant and small."""
     return extent.is_constant and extent.constant <= most

@@ -1,1 +1,1 @@
-"""Index notation as text: text -> tree (`parsing.frontend`), names and ranges (`names`) -> expressions (`build`)."""
+"""Index notation as text: `api` parses a text, `names` its declarations, `build` its expression."""

@@ -1,1 +1,1 @@
-"""Matrix formulas as text, in the notation of MATLAB or of NumPy; orders and sizes of names are inferred."""
+"""Matrix formulas in the notation of MATLAB or NumPy; orders and sizes of names are inferred."""

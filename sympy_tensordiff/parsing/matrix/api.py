@@ -1,4 +1,4 @@
-"""`read_matrix`: a matrix formula as an expression, and what the front end has to know of the language."""
+"""The function `read_matrix`, the inference of the orders of names, and the definition of the language."""
 
 from __future__ import annotations
 
@@ -11,28 +11,38 @@ from typing import Any, NamedTuple
 from lark import Token
 
 from sympy_tensordiff.errors import ParseError
-from sympy_tensordiff.parsing.axes import Unified, named
+from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
 from sympy_tensordiff.parsing.frontend import (
     TERMINALS,
     Language,
     Tree,
     bottom_up,
-    check_declared,
-    check_word,
-    cut,
+    check_declarations,
+    check_not_keyword,
     read,
+    short,
     token_text,
 )
-from sympy_tensordiff.parsing.matrix.build import Builder
-from sympy_tensordiff.parsing.matrix.shapes import COLUMN, FUNCTIONS, MATRIX, NUMBER, ODD, OF_SIZES, WORDS, Axes, Shapes
+from sympy_tensordiff.parsing.matrix.build import MatrixBuilder
+from sympy_tensordiff.parsing.matrix.shapes import (
+    COLUMN,
+    CONSTANT_TENSORS,
+    FUNCTIONS,
+    MATRIX,
+    NUMBER,
+    ODD,
+    SHAPE_NAMES,
+    Axes,
+    ShapeInference,
+)
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
-LONGEST = 5_000
-"""The longest input, in characters."""
-DEEPEST = 60
-"""So many levels of parentheses and calls may stand inside of each other."""
+MAX_INPUT = 5_000
+"""The greatest number of characters of an input."""
+MAX_DEPTH = 60
+"""The greatest nesting depth of parentheses and calls."""
 EXAMPLE = '"x\'*A*x" or "declare A[m, n], x[n]  norm2(A*x)^2  derivative wrt x"'
 _NUMPY = frozenset({"AT", "POWER", "DOT_T"})
 _MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
@@ -41,8 +51,8 @@ _MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
 _EQUATION = "a formula is an expression without `=`; index notation reads f[i] = …"
 
 
-def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """What is said about frequent slips; nothing where it is none of them."""
+def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
+    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -54,15 +64,15 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
 
 FORMULAS = Language(
     grammar="matrix/grammar.lark",
-    called="matrix formulas",
-    longest=LONGEST,
-    deepest=DEEPEST,
+    display_name="matrix formulas",
+    max_length=MAX_INPUT,
+    max_depth=MAX_DEPTH,
     example=EXAMPLE,
     signs={
         "": "names and operators consist of the letters and signs of ASCII",
         "=": _EQUATION,
         **dict.fromkeys("‖∥", "the norm is ||x||"),
-        ".": "a number has a digit before or behind the point, and the only attribute is .T",
+        ".": "a number has a digit before or after the point, and the only attribute is .T",
         "\\": "write inv(A)*b",
         "_": "names begin with a letter",
         **dict.fromkeys("{}", "parentheses are round"),
@@ -74,55 +84,55 @@ FORMULAS = Language(
         **dict.fromkeys("<>", "conditions are read by index notation"),
     },
     groups=((frozenset({"NUMBER", "LEFT"}), "an operand: a number, a name or `(`", frozenset(TERMINALS)),),
-    slip=slip,
+    mistake_hint=mistake_hint,
 )
 
 
-_PRINTED = {"Abs": "abs", "Max": "max", "Min": "min"}
-"""Functions of numbers as SymPy prints them."""
-_HEADED = re.compile(r"\w+")
+_SYMPY_NAMES = {"Abs": "abs", "Max": "max", "Min": "min"}
+"""Names under which SymPy prints functions of numbers."""
+_WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """The expression of a formula, with the tensors that its names stand for."""
+    """Parse a matrix formula; infer the orders and sizes of names that are not declared."""
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
     for node in nodes:
         if node.kind == "call":
-            node.text = _PRINTED.get(node.text, node.text)
-    names = _names(nodes)
+            node.text = _SYMPY_NAMES.get(node.text, node.text)
+    names = _first_occurrences(nodes)
     declared = {node.text: node for node in root.of_kind("declaration")}
-    check_declared(root.of_kind("declaration"))
+    check_declarations(root.of_kind("declaration"))
     unknown = [node for name, node in declared.items() if name not in names]
     for node in unknown:  # it may be differentiated by all the same
         names[node.text] = node
     for node in names.values():
-        check_word(node)
+        check_not_keyword(node)
     for node in declared.values():
-        if len(node.parts) > 2:
-            raise node.error(f"{cut(node.text)} has {len(node.parts)} axes, and matrix formulas have two at most")
-    orders = {name: (0, 1, 3)[len(node.parts)] for name, node in declared.items()}
-    orders, assumed = inferred(nodes, names, orders, _is_numpy(nodes))
-    tensors, expression = _built(nodes, orders, declared)
+        if len(node.children) > 2:
+            raise node.error(f"{short(node.text)} has {len(node.children)} axes, and matrix formulas have two at most")
+    orders = {name: (0, 1, 3)[len(node.children)] for name, node in declared.items()}
+    orders, assumed = infer_orders(nodes, names, orders, _is_numpy(nodes))
+    tensors, expression = _build_expression(nodes, orders, declared)
     arguments = tuple(_argument(node, tensors) for node in root.of_kind("argument"))
-    headed = [name for node in root.of_kind("heading") for name in _HEADED.findall(node.text)[1:] if name in tensors]
+    headed = [name for node in root.of_kind("heading") for name in _WORD.findall(node.text)[1:] if name in tensors]
     if len(headed) == 1 and not arguments:  # f(x) = … is a function of x
         arguments = (tensors[headed[0]],)
     assumptions = tuple(f"{name} is {order_word(order)}" for name, order in assumed.items())
     return ParsedExpression(tensors, expression, arguments, assumptions)
 
 
-def _names(nodes: list[Tree]) -> dict[str, Tree]:
-    """The names of tensors and numbers, each with the first place at which it stands."""
+def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
+    """Return the names of tensors and numbers, each with its first occurrence."""
     sizes: set[Tree] = set()
     for node in nodes:
-        if node.kind == "call" and node.text in OF_SIZES:
-            sizes.update(part for operand in node.parts for part in bottom_up(operand))
+        if node.kind == "call" and node.text in CONSTANT_TENSORS:
+            sizes.update(part for operand in node.children for part in bottom_up(operand))
     for node in nodes:
         if node.kind == "tuple" and node not in sizes:
-            raise node.error("several values in parentheses stand in sizes only, as in zeros((n, m))")
+            raise node.error("several values in parentheses occur only in sizes, as in zeros((n, m))")
     found: dict[str, Tree] = {}
-    for node in sorted(nodes, key=lambda node: node.place):
+    for node in sorted(nodes, key=lambda node: node.position):
         if node.kind == "name" and node not in sizes and node.text not in ("eye", "pi"):
             if node.text in FUNCTIONS:
                 raise node.error(f"{node.text} is a function: write {node.text}(…), or take another name")
@@ -131,7 +141,7 @@ def _names(nodes: list[Tree]) -> dict[str, Tree]:
 
 
 def _is_numpy(nodes: list[Tree]) -> bool:
-    """Whether the operators are NumPy's, among them ``*`` for the product of the entries."""
+    """Return whether the formula uses NumPy's operators; raise `ParseError` if it mixes them with MATLAB's."""
     marks = {kind: [t for n in nodes for t in n.tokens if t.type in kind] for kind in (_NUMPY, _MATLAB)}
     numpy, matlab = marks.values()
     if numpy and matlab:
@@ -144,51 +154,54 @@ def _is_numpy(nodes: list[Tree]) -> bool:
     return bool(numpy)
 
 
-def _built(nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]) -> tuple[dict[str, TensorSymbol], Any]:
-    """The tensors and the expression."""
-    unified = Unified()
+def _build_expression(
+    nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]
+) -> tuple[dict[str, TensorSymbol], Any]:
+    """Return the tensors by name and the expression, for given orders of the names."""
+    unified = AxisClasses()
     sizes: dict[str, int] = {}
     axes: dict[str, Axes] = {}
     ordered = [*declared, *(name for name in orders if name not in declared)]
     for name in ordered:
-        own = declared[name].parts if name in declared else ()
+        own = declared[name].children if name in declared else ()
         for part in own:
             if part.text not in sizes:
-                (sizes[part.text],) = unified.new(1)
+                (sizes[part.text],) = unified.new_axes(1)
         given = iter(sizes[part.text] for part in own)
         axes[name] = tuple(  # type: ignore[assignment]
-            (next(given) if own else unified.new(1)[0]) if orders[name] & bit else None for bit in (1, 2)
+            (next(given) if own else unified.new_axes(1)[0]) if orders[name] & bit else None for bit in (1, 2)
         )
-    shapes = Shapes(orders, _is_numpy(nodes), unified, axes, sizes)
+    shapes = ShapeInference(orders, _is_numpy(nodes), unified, axes, sizes)
     shapes.run(nodes)
-    known = _sizes(nodes[-1], unified, shapes.sizes, orders)
-    lengths = named(unified, {*orders, *shapes.sizes}, known)
+    known = _known_sizes(nodes[-1], unified, shapes.sizes, orders)
+    lengths = size_symbols(unified, {*orders, *shapes.sizes}, known)
     tensors = {
         name: TensorSymbol(name, tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None))
         for name in ordered
     }
-    return tensors, Builder(shapes, lengths, tensors).expression(nodes)
+    return tensors, MatrixBuilder(shapes, lengths, tensors).expression(nodes)
 
 
-def _sizes(root: Tree, unified: Unified, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """The sizes that the input names, by the classes of their axes."""
+def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
+    """Return the sizes that the input names, by the representatives of their axes."""
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
         if name in orders:
-            raise root.error(f"{cut(name)} stands for a size and for a number or a tensor; take another name for one")
+            raise root.error(f"{short(name)} is the name of a size and of a number or tensor; rename one of them")
         if name[0].isdigit() and (not name.isdecimal() or not 0 < int(name[:10]) < 10**6):
-            raise root.error(f"the size {cut(name)} is no whole number from 1 to 999999")
+            raise root.error(f"the size {short(name)} is not an integer from 1 to 999999")
         value = int(name) if name[0].isdigit() else indices(name)
         other, _ = known.setdefault(unified.root(axis), (name, value))
         if other != name:
-            raise root.error(f"the formula makes axes of sizes {cut(other)} and {cut(name)} equally long")
+            raise root.error(f"the formula makes axes of sizes {short(other)} and {short(name)} equally long")
     return {axis: value for axis, (_, value) in known.items()}
 
 
 def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
+    """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur."""
     if node.text not in tensors:
         raise node.error(
-            f"{cut(node.text)} does not occur; differentiate with respect to {', '.join(map(cut, tensors))}"
+            f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
         )
     return tensors[node.text]
 
@@ -196,47 +209,48 @@ def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
 # ---------------------------------------------------------------------------- orders
 
 
-MOST = 2_000
-"""So many readings are compared; with more names, capitals are matrices, and all others vectors or numbers."""
+MAX_READINGS = 2_000
+"""The greatest number of readings compared; beyond it, capitals are matrices, other names vectors or numbers."""
 _CAPITAL = {MATRIX: 0, COLUMN: 4, NUMBER: 6}
 _OTHER = {COLUMN: 0, NUMBER: 0, MATRIX: 4}
-"""How much speaks against an order of a name, because of its first letter."""
+"""Penalties of the orders of a name, by its first letter."""
 _PLURAL = {NUMBER: "numbers", COLUMN: "vectors", MATRIX: "matrices"}
 
 
 class Reading(NamedTuple):
-    """The orders of all names, and how much speaks against them by the formula and by the letters."""
+    """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
 
     orders: dict[str, int]
-    by_use: int
-    by_letters: int
+    use_penalty: int
+    letter_penalty: int
 
     @property
-    def against(self) -> int:
-        return self.by_use + self.by_letters
+    def penalty(self) -> int:
+        """The sum of both penalties."""
+        return self.use_penalty + self.letter_penalty
 
 
-def inferred(
+def infer_orders(
     nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The orders of all names, and of those that another reading gives another order, but for their letters.
+    """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
-    ``names`` are all names with a place at which they stand, ``declared`` the orders of some.
+    ``declared`` holds the orders of declared names.
 
     Raises
     ------
     ParseError
-        If the formula has no reading, or two that are as good; the message shows both.
+        If the formula has no reading, or two equally good ones; the message shows both.
     """
     readings = _readings(nodes, names, declared, is_numpy)
     best = readings[0]
     for other in readings[1:]:
-        if other.against == best.against:
+        if other.penalty == best.penalty:
             raise _ambiguous(nodes[-1], names, bool(declared), best.orders, other.orders)
     assumed = {
         name: order
         for name, order in best.orders.items()
-        if any(r.orders[name] != order and r.by_use < ODD for r in readings)
+        if any(r.orders[name] != order and r.use_penalty < ODD for r in readings)
     }
     return best.orders, assumed
 
@@ -244,12 +258,12 @@ def inferred(
 def _readings(
     nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
 ) -> list[Reading]:
-    """All readings, the best first."""
+    """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
     choices = [_CAPITAL if name[0].isupper() else _OTHER for name in free]
-    if prod(map(len, choices)) > MOST:
+    if prod(map(len, choices)) > MAX_READINGS:
         choices = [{order: cost for order, cost in choice.items() if not cost} for choice in choices]
-    if prod(map(len, choices)) > MOST:
+    if prod(map(len, choices)) > MAX_READINGS:
         raise next(iter(names.values())).error(
             f"{len(free)} names are not declared, which is too many to tell their orders; begin with their shapes, as "
             "in declare A[m, n], x[n], a"
@@ -258,18 +272,18 @@ def _readings(
     refusal: ParseError | None = None
     for orders in product(*choices):
         given = {**declared, **dict(zip(free, orders, strict=True))}
-        shapes = Shapes(given, is_numpy)
+        shapes = ShapeInference(given, is_numpy)
         try:
             shapes.run(nodes)
         except ParseError as error:
             refusal = refusal or error
             continue
-        by_letters = sum(choice[order] for choice, order in zip(choices, orders, strict=True))
-        found.append(Reading(given, shapes.against, by_letters))
+        letter_penalty = sum(choice[order] for choice, order in zip(choices, orders, strict=True))
+        found.append(Reading(given, shapes.penalty, letter_penalty))
     if not found:
         assert refusal is not None
         raise refusal
-    return sorted(found, key=lambda reading: reading.against)
+    return sorted(found, key=lambda reading: reading.penalty)
 
 
 def _ambiguous(
@@ -279,12 +293,12 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """The error that shows two readings."""
+    """Return the error that shows two equally good readings."""
     differing = [name for name in first if first[name] != second[name]]
-    listed = " and ".join(map(cut, differing))
+    listed = " and ".join(map(short, differing))
     is_one = len(differing) == 1
     words = [order_word(o[differing[0]]) if is_one else order_words(differing, o) for o in (first, second)]
-    shown = cut(" ".join(root.source.split()))
+    shown = short(" ".join(root.source.split()))
     declarations = [", ".join(declaration(name, orders[name]) for name in differing) for orders in (first, second)]
     shown = shown.replace("declare ", "", 1)
     ends = ", " + shown if has_declarations else f" {shown}"
@@ -295,7 +309,7 @@ def _ambiguous(
 
 
 def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
-    """The orders of some names in words."""
+    """Return the orders of ``names`` in words."""
     kinds = {orders[name] for name in names}
     if len(kinds) == 1:
         return _PLURAL[kinds.pop()]
@@ -303,10 +317,10 @@ def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
 
 
 def order_word(order: int) -> str:
-    """The order of a name, for which a vector is a column."""
-    return WORDS[order].replace("column ", "")
+    """Return ``order`` in words; a column is called a vector."""
+    return SHAPE_NAMES[order].replace("column ", "")
 
 
 def declaration(name: str, order: int) -> str:
-    """How a name is declared with an order."""
-    return f"{cut(name)}{('', '[n]', '[n]', '[n, m]')[order]}"
+    """Return the declaration of ``name`` with this ``order``, as suggested in messages."""
+    return f"{short(name)}{('', '[n]', '[n]', '[n, m]')[order]}"

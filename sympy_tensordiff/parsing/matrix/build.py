@@ -1,4 +1,4 @@
-"""The expression of a formula, once the axes of all its parts have sizes."""
+"""Expressions from trees of matrix formulas with known shapes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     EXTREMA,
     MATRIX,
     NUMBER,
-    Shapes,
-    order_of,
-    whole_number,
+    ShapeInference,
+    integer_exponent,
+    shape_code,
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
-from sympy_tensordiff.parsing.numbers import Values, about, read_number
+from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -39,94 +39,106 @@ _PLAIN: dict[str, Any] = {
 }
 
 
-class Builder:
-    """One pass over a tree, the parts of each node first.
+class MatrixBuilder:
+    """Builder of the expression of a tree, operands before their node.
 
-    A value is an expression and its order: a column and a row are tensors with one axis.
+    Rows and columns are tensors of rank 1; `orders` has the shape code of each node.
     """
 
-    def __init__(self, shapes: Shapes, sizes: Mapping[int, Any], tensors: Mapping[str, TensorSymbol]) -> None:
+    def __init__(self, shapes: ShapeInference, sizes: Mapping[int, Any], tensors: Mapping[str, TensorSymbol]) -> None:
         self.shapes = shapes
         self.sizes = sizes
         self.tensors = tensors
-        self.made = Values()
+        self.operations = Operations()
         self.values: dict[Tree, Any] = {}
-        self.orders = {node: order_of(axes) for node, axes in shapes.axes.items()}
+        self.orders = {node: shape_code(axes) for node, axes in shapes.axes.items()}
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """The expression of the last node."""
+        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
         for node in nodes:
-            parts = [self.values.get(part) for part in node.parts]
-            with about(node):
-                value = self.values[node] = getattr(self, f"_{node.kind}")(node, *parts)
+            parts = [self.values.get(part) for part in node.children]
+            with errors_at(node):
+                value = self.values[node] = getattr(self, f"_build_{node.kind}")(node, *parts)
                 if not shape_of(value):
-                    self.made.numbers.check_real(value)
+                    self.operations.numbers.check_real(value)
         return self.values[nodes[-1]]
 
     def shape(self, axes: Sequence[int | None]) -> tuple[Any, ...]:
-        """The sizes of the axes that there are."""
+        """Return the sizes of the ``axes`` that are not None."""
         root = self.shapes.unified.root if self.shapes.unified else int
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
 
-    def _number(self, node: Tree) -> Any:
+    def _build_number(self, node: Tree) -> Any:
+        """Return the exact value of a number."""
         return read_number(node)
 
-    def _name(self, node: Tree) -> Any:
+    def _build_name(self, node: Tree) -> Any:
+        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, whose value is not used."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":
             return sympy.pi
         return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
 
-    def _modulus(self, node: Tree, value: Any) -> Any:
-        return self.entrywise("abs", value)
+    def _build_modulus(self, node: Tree, value: Any) -> Any:
+        """Return the absolute value of a number."""
+        return self.apply_entrywise("abs", value)
 
-    def _tuple(self, node: Tree, *parts: Any) -> Any:
+    def _build_tuple(self, node: Tree, *parts: Any) -> Any:
+        """Return 0: sizes such as ``(n, m)`` have no value."""
         return S.Zero
 
-    def _signed(self, node: Tree, value: Any) -> Any:
-        return self.made.negated(value) if node.text == "-" else value
+    def _build_signed(self, node: Tree, value: Any) -> Any:
+        """Return an operand with a sign."""
+        return self.operations.negated(value) if node.text == "-" else value
 
-    def _transpose(self, node: Tree, value: Any) -> Any:
+    def _build_transpose(self, node: Tree, value: Any) -> Any:
+        """Return the transpose of a matrix, and rows and columns unchanged, since both are tensors of rank 1."""
         return operators.transposed(value) if self.orders[node] == MATRIX else value
 
-    def _sum(self, node: Tree, *parts: Any) -> Any:
+    def _build_sum(self, node: Tree, *parts: Any) -> Any:
+        """Return a sum or difference."""
         terms = [*parts[:1]]
         for sign, part in zip(node.tokens, parts[1:], strict=True):
-            terms.append(self.made.negated(part) if sign == "-" else part)
-        return self.made.add(terms)
+            terms.append(self.operations.negated(part) if sign == "-" else part)
+        return self.operations.add(terms)
 
-    def _product(self, node: Tree, *parts: Any) -> Any:
-        """A chain of products and quotients from the left; the order of what stands left decides what ``*`` is."""
-        value, order = parts[0], self.orders[node.parts[0]]
-        for sign, part, operand in zip(node.tokens, parts[1:], node.parts[1:], strict=True):
+    def _build_product(self, node: Tree, *parts: Any) -> Any:
+        """Return a chain of products and quotients; the shapes of both operands decide the meaning of ``*``."""
+        value, order = parts[0], self.orders[node.children[0]]
+        for sign, part, operand in zip(node.tokens, parts[1:], node.children[1:], strict=True):
             other = self.orders[operand]
             if sign in ("/", "./"):
-                value, order = self.made.multiply([value, self.made.power(part, S.NegativeOne)]), order or other
+                value, order = (
+                    self.operations.multiply([value, self.operations.power(part, S.NegativeOne)]),
+                    order or other,
+                )
             elif sign == "@":
                 value = operators.matmul(value, part)
                 order = MATRIX if len(shape_of(value)) == 2 else COLUMN if shape_of(value) else NUMBER
             elif sign == ".*" or self.shapes.is_numpy or NUMBER in (order, other):
-                value, order = self.made.multiply([value, part]), order or other
+                value, order = self.operations.multiply([value, part]), order or other
             else:
                 product = functions.outer if order == COLUMN else operators.matmul  # a column is multiplied by a row
                 value, order = product(value, part), (order & COLUMN) | (other & ~COLUMN)
         return value
 
-    def _power(self, node: Tree, base: Any, exponent: Any) -> Any:
+    def _build_power(self, node: Tree, base: Any, exponent: Any) -> Any:
+        """Return an element-wise power, or an integer power of a square matrix."""
         if node.tokens[0] != "^" or self.orders[node] == NUMBER:
-            return self.made.power(base, exponent)
-        number = whole_number(node.parts[1])
+            return self.operations.power(base, exponent)
+        number = integer_exponent(node.children[1])
         assert number is not None
         value = base = functions.inv(base) if number < 0 else base
         for _ in range(abs(number) - 1):
             value = operators.matmul(value, base)
         return value
 
-    def _call(self, node: Tree, *parts: Any) -> Any:
+    def _build_call(self, node: Tree, *parts: Any) -> Any:
+        """Return a function of the operands."""
         name = node.text
         if name in ENTRYWISE:
-            return self.entrywise(name, parts[0])
+            return self.apply_entrywise(name, parts[0])
         if name in EXTREMA:
             function = entrywise_functions.maximum if name.startswith("max") else entrywise_functions.minimum
             return function(*parts)
@@ -135,9 +147,9 @@ class Builder:
             case "norm1":
                 return reductions.sum(entrywise_functions.abs(parts[0]))
             case "logdet":
-                return self.entrywise("log", functions.det(parts[0]))
+                return self.apply_entrywise("log", functions.det(parts[0]))
             case "transpose":
-                return self._transpose(node, parts[0])
+                return self._build_transpose(node, parts[0])
             case "vector" | "matrix" | "ones" | "zeros":
                 return FilledTensor(
                     parts[0] if name in ("vector", "matrix") else S.One if name == "ones" else S.Zero, shape
@@ -147,13 +159,13 @@ class Builder:
             case _:
                 return _PLAIN[name](*parts)
 
-    def entrywise(self, name: str, value: Any) -> Any:
-        """A function of all entries."""
+    def apply_entrywise(self, name: str, value: Any) -> Any:
+        """Return the element-wise function ``name`` of a tensor or scalar."""
         if shape_of(value):
             return _ENTRYWISE[name](value)
         name = "log" if name == "ln" else name
         if name in COMMON:
-            return self.made.function(name, value)
+            return self.operations.function(name, value)
         if name == "sqrt":
-            return self.made.power(value, S.Half)
-        return self.made.bounded(_ENTRYWISE[name](value))
+            return self.operations.power(value, S.Half)
+        return self.operations.bounded(_ENTRYWISE[name](value))

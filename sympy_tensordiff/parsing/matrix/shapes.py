@@ -1,6 +1,6 @@
-"""The axes of all parts of a formula for given orders of its names, and what is unusual about these orders.
+"""Shapes of all parts of a matrix formula for given orders of its names, with a penalty for unusual uses.
 
-A number has no axes, a column rows, a row columns, a matrix both: an axis is a number, or None where there is none.
+Axes are a pair (rows, columns), each an axis number or None: a number has neither, a column only rows.
 """
 
 from __future__ import annotations
@@ -8,319 +8,338 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from sympy_tensordiff.parsing.axes import Unified
+from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree
 
 Axes: TypeAlias = tuple[int | None, int | None]
 NUMBER, COLUMN, ROW, MATRIX = range(4)
-WORDS = ("a number", "a column vector", "a row vector", "a matrix")
+SHAPE_NAMES = ("a number", "a column vector", "a row vector", "a matrix")
 
 _ENTRYWISE = """abs acos acosh arccos arcsin arctan asin asinh atan atanh ceiling cos cosh erf exp floor ln log relu
 sigmoid sign sin sinh softplus sqrt tan tanh"""
 ENTRYWISE = frozenset(_ENTRYWISE.split())
 EXTREMA = frozenset({"maximum", "minimum", "max", "min"})
 REDUCTIONS = frozenset({"sum", "mean", "norm", "norm1", "norm2", "logsumexp"})
-OF_SQUARES = frozenset({"tr", "trace", "det", "logdet", "inv", "adj"})
-OF_VECTORS = frozenset({"dot", "outer"})
-OF_SIZES = frozenset({"ones", "zeros", "eye", "DeltaTensor"})
-OTHERS = frozenset({"diag", "softmax", "transpose", "vector", "matrix"})
-FUNCTIONS = ENTRYWISE | EXTREMA | REDUCTIONS | OF_SQUARES | OF_VECTORS | OF_SIZES | OTHERS
+SQUARE_MATRIX_FUNCTIONS = frozenset({"tr", "trace", "det", "logdet", "inv", "adj"})
+VECTOR_FUNCTIONS = frozenset({"dot", "outer"})
+CONSTANT_TENSORS = frozenset({"ones", "zeros", "eye", "DeltaTensor"})
+OTHER_FUNCTIONS = frozenset({"diag", "softmax", "transpose", "vector", "matrix"})
+FUNCTIONS = (
+    ENTRYWISE | EXTREMA | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | VECTOR_FUNCTIONS | CONSTANT_TENSORS | OTHER_FUNCTIONS
+)
 
 UNUSUAL, RARE, ODD = 1, 2, 4
-"""How much speaks against a reading: a number behind a tensor, a row with a number before it, a number added to all
-entries, and the transpose of a number."""
+"""Penalties of a reading: a number after a tensor or a row after a number; a number added to all entries; the transpose
+of a number."""
 
 
-def order_of(axes: Axes) -> int:
-    """The order of what has these axes."""
+def shape_code(axes: Axes) -> int:
+    """Encode which axes are present: 0 for a number, 1 for a column, 2 for a row, 3 for a matrix."""
     return (axes[0] is not None) + 2 * (axes[1] is not None)
 
 
-class Shapes:
-    """One pass over a tree, the parts of each node first.
+class ShapeInference:
+    """Inference of the axes of all nodes, operands before their node.
 
     Parameters
     ----------
     orders : mapping
         The order of each name.
     is_numpy : bool
-        Whether ``*`` is element by element, as for NumPy's arrays.
-    unified : Unified, optional
-        Where axes become equally long; without it orders are compared only.
+        Whether ``*`` is element-wise, as for NumPy arrays.
+    unified : AxisClasses, optional
+        The classes of axes of equal length; without it only orders are compared.
     names : mapping, optional
         The axes of the names.
 
     Attributes
     ----------
-    against : int
-        How much speaks against the orders.
+    penalty : int
+        The total penalty of the orders.
     axes : dict
         The axes of each node.
     sizes : dict
-        The axes that stand for the sizes in ``ones(n)``.
+        The axes of the sizes named in ``ones(n)``.
     """
 
     def __init__(
         self,
         orders: Mapping[str, int],
         is_numpy: bool,
-        unified: Unified | None = None,
+        unified: AxisClasses | None = None,
         names: Mapping[str, Axes] | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> None:
         self.is_numpy = is_numpy
         self.unified = unified
-        self.names = names or {name: self.of(order) for name, order in orders.items()}
+        self.names = names or {name: self.new_axes(order) for name, order in orders.items()}
         self.sizes = dict(sizes or {})
-        self.against = 0
+        self.penalty = 0
         self.axes: dict[Tree, Axes] = {}
         self.constants: set[Tree] = set()
 
     def run(self, nodes: Iterable[Tree]) -> Axes:
-        """The axes of the last node."""
+        """Infer the axes of all ``nodes`` in bottom-up order and return those of the last."""
         found: Axes = (None, None)
         for node in nodes:
-            parts = [self.axes[part] for part in node.parts]
-            found = self.axes[node] = getattr(self, f"_{node.kind}")(node, *parts)
-            if node.kind == "number" or (node.parts and self.constants.issuperset(node.parts)):
+            parts = [self.axes[part] for part in node.children]
+            found = self.axes[node] = getattr(self, f"_infer_{node.kind}")(node, *parts)
+            if node.kind == "number" or (node.children and self.constants.issuperset(node.children)):
                 self.constants.add(node)
         return found
 
-    def of(self, order: int) -> Axes:
-        """New axes."""
-        return (self.new() if order & COLUMN else None, self.new() if order & ROW else None)
+    def new_axes(self, order: int) -> Axes:
+        """Return new axes for the shape code ``order``."""
+        return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
-    def new(self) -> int:
-        """A new axis."""
-        return self.unified.new(1)[0] if self.unified else 0
+    def new_axis(self) -> int:
+        """Return a new axis (0 if axes are not unified)."""
+        return self.unified.new_axes(1)[0] if self.unified else 0
 
-    def equal(self, first: int | None, second: int | None) -> None:
-        """Two axes are equally long."""
+    def unify(self, first: int | None, second: int | None) -> None:
+        """Record that two axes are equally long; None is ignored."""
         if self.unified and first is not None and second is not None:
             self.unified.unify(first, second)
 
     # -------------------------------------------------------------- nodes
 
-    def _number(self, node: Tree) -> Axes:
+    def _infer_number(self, node: Tree) -> Axes:
+        """Return no axes."""
         return None, None
 
-    def _name(self, node: Tree) -> Axes:
+    def _infer_name(self, node: Tree) -> Axes:
+        """Return the axes of a name, or a new square matrix for ``eye``."""
         if node.text == "eye" and node.text not in self.names:
-            return self.square()
+            return self.new_square()
         return self.names.get(node.text, (None, None))
 
-    def square(self) -> Axes:
-        """The axes of a square matrix."""
-        axis = self.new()
+    def new_square(self) -> Axes:
+        """Return the axes of a new square matrix."""
+        axis = self.new_axis()
         return axis, axis
 
-    def _signed(self, node: Tree, operand: Axes) -> Axes:
+    def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes of the operand."""
         return operand
 
-    def _transpose(self, node: Tree, operand: Axes) -> Axes:
-        if not any_axis(operand):
-            self.against += ODD
+    def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes in reverse order; ``.T`` leaves vectors unchanged. A transposed number has a penalty."""
+        if not has_axis(operand):
+            self.penalty += ODD
         return operand if node.text == ".T" and operand[1] is None else operand[::-1]
 
-    def _sum(self, node: Tree, *parts: Axes) -> Axes:
-        return self.entrywise(node, node.text, node.parts, *parts)
+    def _infer_sum(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a sum."""
+        return self.infer_entrywise(node, node.text, node.children, *parts)
 
-    def entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
-        """Operands of one shape, or numbers, which fit every shape."""
-        tensors = [part for part in parts if any_axis(part)]
+    def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
+        """Return the axes of an element-wise operation; raise `ParseError` if tensors among the operands differ in
+        shape.
+        """
+        tensors = [part for part in parts if has_axis(part)]
         for part in tensors[1:]:
-            if order_of(part) != order_of(tensors[0]):
-                first, second = WORDS[order_of(tensors[0])], WORDS[order_of(part)]
+            if shape_code(part) != shape_code(tensors[0]):
+                first, second = SHAPE_NAMES[shape_code(tensors[0])], SHAPE_NAMES[shape_code(part)]
                 raise node.error(
                     f"the operands of {sign} have different orders, {first} and {second}; transpose one, or declare "
                     "the shapes of the names"
                 )
-            self.equal(tensors[0][0], part[0])
-            self.equal(tensors[0][1], part[1])
+            self.unify(tensors[0][0], part[0])
+            self.unify(tensors[0][1], part[1])
         if 0 < len(tensors) < len(parts) and sign in ("+", "-", *EXTREMA):
             varying = [
-                n for n, part in zip(nodes, parts, strict=True) if not any_axis(part) and n not in self.constants
+                n for n, part in zip(nodes, parts, strict=True) if not has_axis(part) and n not in self.constants
             ]
-            self.against += RARE * bool(varying)
+            self.penalty += RARE * bool(varying)
         return tensors[0] if tensors else parts[0]
 
-    def _product(self, node: Tree, *parts: Axes) -> Axes:
+    def _infer_product(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a chain of products and quotients."""
         found = parts[0]
-        for number, (sign, part, axes) in enumerate(zip(node.tokens, node.parts[1:], parts[1:], strict=True)):
-            left = [node.parts[0]] if number == 0 else []
-            found = self.step(node, str(sign), left, part, found, axes)
-        self.against += UNUSUAL * (order_of(found) == ROW and not any_axis(parts[0]))
+        for number, (sign, part, axes) in enumerate(zip(node.tokens, node.children[1:], parts[1:], strict=True)):
+            left = [node.children[0]] if number == 0 else []
+            found = self.infer_operator(node, str(sign), left, part, found, axes)
+        self.penalty += UNUSUAL * (shape_code(found) == ROW and not has_axis(parts[0]))
         return found
 
-    def step(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """One operator of a chain of products and quotients."""
+    def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
+        """Return the axes after one operator of a chain of products and quotients."""
         if sign == "@":
-            return self.matmul(node, left, axes)
+            return self.infer_matmul(node, left, axes)
         if sign in (".*", "./"):
             operands = [*zip(lefts, [left], strict=False), (right, axes)]
-            self.against += (ODD - 1) * sum(not any_axis(a) and n not in self.constants for n, a in operands)
-            return self.entrywise(node, sign, [], left, axes)
-        if any_axis(left) and not any_axis(axes) and sign == "*":
-            self.against += UNUSUAL * (right not in self.constants)
+            self.penalty += (ODD - 1) * sum(not has_axis(a) and n not in self.constants for n, a in operands)
+            return self.infer_entrywise(node, sign, [], left, axes)
+        if has_axis(left) and not has_axis(axes) and sign == "*":
+            self.penalty += UNUSUAL * (right not in self.constants)
         if self.is_numpy:
-            return self.entrywise(node, sign, [], left, axes)
-        if sign == "/" and any_axis(axes):
-            raise node.error(f"the divisor {right.shown} is {WORDS[order_of(axes)]}; write ./ or inv(…)")
-        return self.times(node, left, axes)
+            return self.infer_entrywise(node, sign, [], left, axes)
+        if sign == "/" and has_axis(axes):
+            raise node.error(f"the divisor {right.shown} is {SHAPE_NAMES[shape_code(axes)]}; write ./ or inv(…)")
+        return self.infer_matrix_product(node, left, axes)
 
-    def times(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """The product of matrices, with numbers that scale."""
-        if not any_axis(left) or not any_axis(right):
-            return left if any_axis(left) else right
+    def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return the axes of a matrix product, or of a product with a number."""
+        if not has_axis(left) or not has_axis(right):
+            return left if has_axis(left) else right
         if (left[1] is None) != (right[0] is None):
-            first, second = WORDS[order_of(left)], WORDS[order_of(right)]
+            first, second = SHAPE_NAMES[shape_code(left)], SHAPE_NAMES[shape_code(right)]
             raise node.error(
                 f"{node.shown} multiplies {first} by {second}; write x'*y for the inner product, x*y' for the outer "
                 "one, x.*y for that of the entries"
             )
-        self.equal(left[1], right[0])
+        self.unify(left[1], right[0])
         return left[0], right[1]
 
-    def matmul(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """The product ``@`` of NumPy, in which vectors are neither columns nor rows."""
-        if not any_axis(left) or not any_axis(right):
+    def infer_matmul(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return the axes of NumPy's ``@``, for which a vector is neither a column nor a row."""
+        if not has_axis(left) or not has_axis(right):
             raise node.error("the product @ takes vectors and matrices; write * for a factor that is a number")
-        self.equal(right[0] if right[0] is not None else right[1], left[1] if left[1] is not None else left[0])
-        is_matrix = [order_of(part) == MATRIX for part in (left, right)]
+        self.unify(right[0] if right[0] is not None else right[1], left[1] if left[1] is not None else left[0])
+        is_matrix = [shape_code(part) == MATRIX for part in (left, right)]
         outer = [axis for axis, has in ((left[0], is_matrix[0]), (right[1], is_matrix[1])) if has]
         return (*outer, None, None)[:2]  # type: ignore[return-value]
 
-    def _power(self, node: Tree, base: Axes, exponent: Axes) -> Axes:
+    def _infer_power(self, node: Tree, base: Axes, exponent: Axes) -> Axes:
+        """Return the axes of an element-wise power, or of an integer power of a square matrix."""
         sign = node.tokens[0]
         if sign in (".^", "**"):
-            self.against += (ODD - 1) * (sign == ".^" and not any_axis(base))
-            return self.entrywise(node, sign, node.parts, base, exponent)
-        if not any_axis(base) and not any_axis(exponent):
+            self.penalty += (ODD - 1) * (sign == ".^" and not has_axis(base))
+            return self.infer_entrywise(node, sign, node.children, base, exponent)
+        if not has_axis(base) and not has_axis(exponent):
             return base
-        if order_of(base) == MATRIX and whole_number(node.parts[1]) is not None:
-            self.equal(*base)
+        if shape_code(base) == MATRIX and integer_exponent(node.children[1]) is not None:
+            self.unify(*base)
             return base
         raise node.error(
-            f"the power {node.shown} of {WORDS[order_of(base)]} needs a square matrix and a whole number up to "
-            f"{HIGHEST}; write .^ for the powers of the entries"
+            f"the power {node.shown} of {SHAPE_NAMES[shape_code(base)]} needs a square matrix and a whole number up to "
+            f"{MAX_MATRIX_POWER}; write .^ for the powers of the entries"
         )
 
-    def _modulus(self, node: Tree, operand: Axes) -> Axes:
-        if any_axis(operand):
+    def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
+        """Return no axes for ``|c|``; raise `ParseError` if the operand is not a number."""
+        if has_axis(operand):
             raise node.error(
-                f"{node.shown} takes a number, not {WORDS[order_of(operand)]}; write abs(x) for the entries, "
+                f"{node.shown} takes a number, not {SHAPE_NAMES[shape_code(operand)]}; write abs(x) for the entries, "
                 "||x|| for the norm, det(A) for the determinant"
             )
         return operand
 
-    def _tuple(self, node: Tree, *parts: Axes) -> Axes:
+    def _infer_tuple(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes: a tuple only lists sizes."""
         return None, None
 
-    def _call(self, node: Tree, *parts: Axes) -> Axes:
+    def _infer_call(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of a function; raise `ParseError` if the arguments do not fit."""
         name = node.text
         if name not in FUNCTIONS:
             raise node.error(
                 f"{name} is not a function of matrix formulas: these are {', '.join(sorted(FUNCTIONS))}; "
                 "a product has a *"
             )
-        least, most = counts(name)
+        least, most = argument_counts(name)
         if not least <= len(parts) <= most:
             needed = least if least == most else f"{least} or more"
             raise node.error(f"{name} takes {needed} arguments, and {len(parts)} are given")
-        if name in OF_SIZES:
-            return self.sized(node)
+        if name in CONSTANT_TENSORS:
+            return self.infer_constant(node)
         if name in ENTRYWISE:
             return parts[0]
         if name in EXTREMA:
-            return self.entrywise(node, name, node.parts, *parts)
-        if name in OF_SQUARES:
-            self.accept(node, parts[0], MATRIX)
-            self.equal(*parts[0])
+            return self.infer_entrywise(node, name, node.children, *parts)
+        if name in SQUARE_MATRIX_FUNCTIONS:
+            self.check_shape(node, parts[0], MATRIX)
+            self.unify(*parts[0])
             return parts[0] if name in ("inv", "adj") else (None, None)
-        if name in OF_VECTORS:
-            first, second = (self.vector(node, part) for part in parts)
+        if name in VECTOR_FUNCTIONS:
+            first, second = (self.axis_of_vector(node, part) for part in parts)
             if name == "outer":
                 return first, second
-            self.equal(first, second)
+            self.unify(first, second)
             return None, None
-        return self.other(node, parts[0])
+        return self.infer_other_call(node, parts[0])
 
-    def other(self, node: Tree, axes: Axes) -> Axes:
-        """The functions of one argument that differ in what they take."""
+    def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
+        """Return the axes of a function of one argument with its own rule."""
         match node.text:
             case "vector":
-                self.accept(node, axes, NUMBER)
-                return self.new(), None
+                self.check_shape(node, axes, NUMBER)
+                return self.new_axis(), None
             case "matrix":
-                self.accept(node, axes, NUMBER)
-                return self.of(MATRIX)
+                self.check_shape(node, axes, NUMBER)
+                return self.new_axes(MATRIX)
             case "transpose":
                 return axes[::-1]
             case "softmax":
-                self.accept(node, axes, COLUMN, ROW)
+                self.check_shape(node, axes, COLUMN, ROW)
                 return axes
             case "diag":
-                self.accept(node, axes, COLUMN, ROW, MATRIX)
-                if order_of(axes) == MATRIX:
-                    self.equal(*axes)
+                self.check_shape(node, axes, COLUMN, ROW, MATRIX)
+                if shape_code(axes) == MATRIX:
+                    self.unify(*axes)
                     return axes[0], None
-                return (self.vector(node, axes),) * 2
+                return (self.axis_of_vector(node, axes),) * 2
             case _:
-                self.accept(node, axes, COLUMN, ROW, MATRIX)
+                self.check_shape(node, axes, COLUMN, ROW, MATRIX)
                 return None, None
 
-    def sized(self, node: Tree) -> Axes:
-        """``ones(n)``, ``zeros((n, m))``, ``eye(n)``: the axes of the sizes that are named."""
-        sizes = node.parts[0].parts if node.parts and node.parts[0].kind == "tuple" else node.parts
-        found: list[int | None] = [self.size(part) for part in sizes]
+    def infer_constant(self, node: Tree) -> Axes:
+        """Return the axes of ``ones(n)``, ``zeros((n, m))`` or ``eye(n)``, from the named sizes."""
+        sizes = node.children[0].children if node.children and node.children[0].kind == "tuple" else node.children
+        found: list[int | None] = [self.axis_of_size(part) for part in sizes]
         if node.text in ("eye", "DeltaTensor"):
-            found = 2 * found if found else list(self.square())
+            found = 2 * found if found else list(self.new_square())
         if not 0 < len(found) <= 2:
             raise node.error(f"{node.text} takes one size or two, as in ones(n) and zeros((n, m))")
         return (*found, None)[:2]  # type: ignore[return-value]
 
-    def size(self, node: Tree) -> int:
-        """The axis that stands for a size."""
+    def axis_of_size(self, node: Tree) -> int:
+        """Return the axis of the size that ``node`` names, created at its first use."""
         if node.kind not in ("name", "number"):
-            raise node.error(f"{node.shown} is no size: a size is a name or a whole number")
+            raise node.error(f"{node.shown} is not a size: a size is a name or an integer")
         if node.text not in self.sizes:
-            self.sizes[node.text] = self.new()
+            self.sizes[node.text] = self.new_axis()
         return self.sizes[node.text]
 
-    def accept(self, node: Tree, axes: Axes, *orders: int) -> None:
-        """Raise where the argument of a function has none of the orders."""
-        if order_of(axes) not in orders:
-            wanted = " or ".join(WORDS[order] for order in orders)
-            raise node.error(f"{node.text} takes {wanted}, not {WORDS[order_of(axes)]}")
+    def check_shape(self, node: Tree, axes: Axes, *orders: int) -> None:
+        """Raise `ParseError` if the argument of a function has none of the shape codes ``orders``."""
+        if shape_code(axes) not in orders:
+            wanted = " or ".join(SHAPE_NAMES[order] for order in orders)
+            raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
 
-    def vector(self, node: Tree, axes: Axes) -> int | None:
-        """The axis of a vector."""
-        self.accept(node, axes, COLUMN, ROW)
+    def axis_of_vector(self, node: Tree, axes: Axes) -> int | None:
+        """Return the axis of a row or column; raise `ParseError` for anything else."""
+        self.check_shape(node, axes, COLUMN, ROW)
         return axes[0] if axes[0] is not None else axes[1]
 
 
-HIGHEST = 20
-"""The highest power of a matrix."""
+MAX_MATRIX_POWER = 20
+"""The greatest absolute exponent of a matrix."""
 
 
-def whole_number(node: Tree) -> int | None:
-    """The exponent of a matrix."""
+def integer_exponent(node: Tree) -> int | None:
+    """Return the exponent of a matrix, a literal integer from -20 to 20 except 0, or None."""
     sign = 1
     while node.kind == "signed":
         sign = -sign if node.text == "-" else sign
-        (node,) = node.parts
-    if node.kind == "number" and node.text.isdecimal() and len(node.text) < 3 and 0 < int(node.text) <= HIGHEST:
+        (node,) = node.children
+    if (
+        node.kind == "number"
+        and node.text.isdecimal()
+        and len(node.text) < 3
+        and 0 < int(node.text) <= MAX_MATRIX_POWER
+    ):
         return sign * int(node.text)
     return None
 
 
-def counts(name: str) -> tuple[int, int]:
-    """How many arguments a function takes at least and at most."""
-    if name in OF_SIZES:
+def argument_counts(name: str) -> tuple[int, int]:
+    """Return the least and the greatest number of arguments of the function ``name``."""
+    if name in CONSTANT_TENSORS:
         return 1 - (name == "eye"), 2
-    return (2, 100) if name in EXTREMA else (2, 2) if name in OF_VECTORS else (1, 1)
+    return (2, 100) if name in EXTREMA else (2, 2) if name in VECTOR_FUNCTIONS else (1, 1)
 
 
-def any_axis(axes: Axes) -> bool:
-    """Whether there is an axis."""
+def has_axis(axes: Axes) -> bool:
+    """Return whether there is an axis: the shape is not that of a number."""
     return axes != (None, None)

@@ -1,0 +1,44 @@
+"""Blocks of statements under construction: those of a kernel, of a loop, of a guard and of a branch of a choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sympy_tensordiff.codegen.ir import loops, scalars
+from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.integer.rows import Rows
+
+
+@dataclass
+class Block:
+    """A list of statements under construction, with what is known and what has been computed there."""
+
+    context: Context
+    own: frozenset[int]
+    parent: Block | None = None
+    statements: list[loops.Statement] = field(default_factory=list)
+    values: dict[Node, scalars.Scalar] = field(default_factory=dict)
+    uses: Counter[Node] | None = None
+    """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
+    private: frozenset[Node] | None = None
+    """Of a branch of a choice: what nothing else needs."""
+
+    def outwards(self) -> Iterator[Block]:
+        """The block and those around it, inner ones first."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
+
+
+def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
+    """A block, and those of loops over variables inside of it."""
+    found = [block]
+    for n, v in enumerate(variables):
+        inner = frozenset(variables[n + 1 :])
+        own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+        found.append(Block(found[-1].context.inside([v], own), frozenset([v]), found[-1]))
+    return found

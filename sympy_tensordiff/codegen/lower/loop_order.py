@@ -1,0 +1,150 @@
+"""The order of the loops of a reduction: reads run along rows, in whatever order the limits were written.
+
+Of several summation indices, the one along which most reads are contiguous becomes the innermost loop. Loops of few
+steps, which are unrolled, keep their places, and no function is called more often than in the order as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.lower.plan import Context, Planner
+from sympy_tensordiff.graph.nodes import BINDERS, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import Rows
+
+CACHE_LINE = 8
+"""The entries of a cache line in double precision: what a read costs whose neighbours in a loop share no line."""
+
+UNROLLED = 8
+"""A loop of no more steps than this is unrolled rather than the innermost."""
+
+
+class Stride(NamedTuple):
+    """The cost of a loop as the innermost: cache lines for each step, then axes between its reads and their rows."""
+
+    lines: int
+    distance: int
+
+
+def in_memory_order(
+    planner: Planner,
+    variables: tuple[int, ...],
+    rows: Rows,
+    body: Node,
+    context: Context,
+    hints: Callable[[Affine], int],
+) -> tuple[tuple[int, ...], Rows]:
+    """Return the ``variables`` of a reduction of ``body``, outermost first, in the order of memory, and their rows.
+
+    The rows bound each variable by those before it. Both are returned as they are where another order does not read
+    fewer cache lines, calls functions more often, or has no bounds.
+    """
+    if len(variables) < 2 or not all(_is_plain(row, variables) for row in rows):
+        return variables, rows
+    inner = context.inside(variables, rows)
+    extents = [_extent(planner, v, inner) for v in variables]
+    places = [n for n, extent in enumerate(extents) if not (extent.is_constant and extent.constant <= UNROLLED)]
+    parts = _own_parts(body)
+    if any(part.op in BINDERS and len(part.free.intersection(variables)) > 1 for part in parts):
+        return variables, rows  # the array of an inner sum has the axes in the order of these loops
+    strides = {variables[n]: stride(parts, variables[n]) for n in places}
+    wanted = sorted((variables[n] for n in places), key=lambda v: strides[v], reverse=True)
+    if not places or strides[wanted[-1]].lines == strides[variables[places[-1]]].lines:
+        return variables, rows
+    new = list(variables)
+    for place, v in zip(places, wanted, strict=True):
+        new[place] = v
+    lengths = {v: hints(extent) for v, extent in zip(variables, extents, strict=True)}
+    if _calls(parts, new, lengths) > _calls(parts, variables, lengths):
+        return variables, rows
+    found = nested_rows(new, rows, (*planner.facts, *context.rows))
+    return (variables, rows) if found is None else (tuple(new), found)
+
+
+def stride(parts: Sequence[Node], v: int) -> Stride:
+    """Return how far apart the entries are that the reads among ``parts`` take from one value of ``v`` to the next."""
+    lines = distance = 0
+    for part in parts:
+        axes = [n for n, form in enumerate(part.data) if v in form.atoms()] if part.op == "read" else []
+        if axes:
+            last = len(part.data) - 1
+            factor = part.data[last].coefficient(v)
+            is_contiguous = axes == [last] and v not in part.data[last].hidden()
+            lines += min(abs(factor), CACHE_LINE) if is_contiguous else CACHE_LINE
+            distance += last - axes[0]
+    return Stride(lines, distance)
+
+
+def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
+    """Return rows with the same points in which each variable is bounded by those before it; None if one has no bounds.
+
+    >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
+    >>> triangle = (Row("ge", j), Row("ge", i - j), Row("ge", n - i))
+    >>> nested_rows((2, 1), triangle, ())
+    (2 >= 0, -2 + 3 >= 0, 1 - 2 >= 0, -1 + 3 >= 0)
+    """
+    levels: list[Rows] = []
+    current: Rows = tuple(rows)
+    for v in reversed(variables):
+        levels.append(tuple([row for row in current if row.form.coefficient(v)]))
+        projected = project(current, [v], facts)
+        if projected is None:
+            return None
+        current = projected
+    found: list[Row] = []
+    for v, level in zip(variables, reversed(levels), strict=True):
+        own = list(level)
+        for row in level:
+            others = [other for other in own if other != row]
+            is_last = not any(other.form.coefficient(v) * row.form.coefficient(v) > 0 for other in others)
+            if not is_last and implied(row, (*facts, *found, *others)):
+                own = others
+        if {row.form.coefficient(v) > 0 for row in own} != {True, False}:
+            return None
+        found += own
+    return tuple(found)
+
+
+def _is_plain(row: Row, variables: Sequence[int]) -> bool:
+    """Whether a row is a bound that stays exact when loops are interchanged."""
+    held = row.form.atoms().intersection(variables)
+    if not held:
+        return False
+    return (
+        row.kind == "ge" and row.form.hidden().isdisjoint(held) and all(abs(row.form.coefficient(v)) == 1 for v in held)
+    )
+
+
+def _extent(planner: Planner, v: int, context: Context) -> Affine:
+    """The number of values of a variable; one of its own, as long as others, where that is no form over the sizes."""
+    found = planner.range(Affine.variable(v), context)
+    return Affine.variable(v) if found is None else found[1] - found[0] + 1
+
+
+def _own_parts(body: Node) -> list[Node]:
+    """The parts of ``body`` that no inner reduction or tensor computes, and these themselves."""
+    found: dict[Node, None] = {body: None}
+    stack = [body]
+    while stack:
+        part = stack.pop()
+        if part.op in BINDERS and part is not body:
+            continue
+        new = [arg for arg in part.args if arg not in found]
+        found.update(dict.fromkeys(new))
+        stack += new
+    return list(found)
+
+
+def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
+    """How often functions, powers and inner sums are computed, each in the outermost loop that knows its indices."""
+    total = 0
+    for part in parts:
+        if part.op in ("call", "pow") or part.op in BINDERS:
+            depths = [n for n, v in enumerate(variables) if v in part.free]
+            total += prod(lengths[v] for v in variables[: depths[-1] + 1]) if depths else 1
+    return total

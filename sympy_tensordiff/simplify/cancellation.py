@@ -1,0 +1,173 @@
+"""Differences whose terms nearly cancel, as functions that keep their digits.
+
+``exp(t) - 1`` loses all digits where ``t`` is small, `expm1` none. For entries, which are real numbers::
+
+    c*exp(u) - c                    c*expm1(u)
+    c*cos(u) - c                    -2*c*sin(u/2)**2
+    c*sqrt(a + b**2) - c*b          c*a/(sqrt(a + b**2) + b)                with a number b > 0
+    c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))           where a - b is a number, not 0
+    c/a - c/b                       c*(b - a)/(a*b)                         where a - b is a number, not 0
+    c*a**p - c*b**p                 likewise, for p = -1/2, -3/2, -2, ...
+    log(1 + u)                      log1p(u)                                where u has no exponential
+    log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+
+Each is an identity of real numbers wherever the left side has a value. Kernels take these forms; formulas for readers
+stay as they were written.
+
+Sources: Higham 2002, *Accuracy and Stability of Numerical Algorithms*, sections 1.7 and 1.14; Mächler 2012, *Accurately
+Computing log(1 - exp(-|a|))*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import expm1, log1p
+
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+
+MAX_TERMS = 12
+"""Sums of more terms are left as they are: pairs of terms are compared."""
+
+BRANCH = Fraction(-9, 13)
+"""About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
+
+
+MAX_POWER = 4
+"""Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
+
+
+class Term(NamedTuple):
+    """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
+
+    factor: Number
+    base: Node
+
+
+def without_cancellation(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return the entries `roots` with the forms above in place of differences that lose digits."""
+    work = _Rewriter(graph)
+    return rewritten(graph, roots, work.form)
+
+
+class _Rewriter:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.minus_one = graph.const(-1)
+
+    def form(self, node: Node) -> Node:
+        """Return the form of a node whose arguments have theirs."""
+        if node.shape:
+            return node
+        if node.op == "add" and len(node.args) <= MAX_TERMS:
+            return self.difference(node)
+        if node.op == "call" and node.data is sympy.log:
+            return self.logarithm(node)
+        return node
+
+    def difference(self, node: Node) -> Node:
+        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        terms = [self.term(arg) for arg in node.args]
+        for n, one in enumerate(terms):
+            for m, other in enumerate(terms):
+                if n != m and (joined := self.joined(one, other)) is not None:
+                    rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
+                    return self.form(self.graph.add((*rest, joined))) if rest else joined
+        return node
+
+    def term(self, node: Node) -> Term:
+        """Return the factor and the base of a term."""
+        if node.op == "const" and isinstance(node.data, int | Fraction):
+            return Term(node.data, self.graph.one)
+        return Term(*self.graph.split_coefficient(node))
+
+    def joined(self, one: Term, other: Term) -> Node | None:
+        """Return the sum of two terms as one that loses no digits; None for other pairs."""
+        graph, factor = self.graph, one.factor
+        if other.base is graph.one:
+            if one.base.op == "call" and other.factor == -factor:
+                return self.less_one(one.base, factor)
+            root, number = self.square(one.base), Fraction(other.factor) / -Fraction(factor)
+            if root is None or number <= 0:
+                return None
+            rest = graph.add((root, graph.const(-_reduced(number**2))))
+            if root.op != "add" or (rest.op == "add" and len(rest.args) >= len(root.args)):
+                return None
+            return self.quotient(factor, rest, graph.add((one.base, graph.const(_reduced(number)))))
+        if other.factor != -factor or one.base.op != "pow" or other.base.op != "pow":
+            return None
+        (a, power), (b, same) = one.base.args, other.base.args
+        if power is not same or power.op != "const" or not is_difference_power(power.data):
+            return None
+        distance = graph.add((a, graph.neg(b)))
+        if distance.op != "const" or distance is graph.zero:
+            return None
+        return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
+
+    def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
+        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2."""
+        graph = self.graph
+
+        def raised(base: Node, exponent: Fraction) -> Node:
+            return graph.pow(base, graph.const(_reduced(exponent)))
+
+        unit, count = Fraction(1, power.denominator), abs(power.numerator)
+        terms = [(raised(a, k * unit), raised(b, (count - 1 - k) * unit)) for k in range(count)]
+        factors = [graph.add(map(graph.mul, terms))]
+        if unit != 1:
+            factors.append(graph.pow(graph.add((raised(a, unit), raised(b, unit))), self.minus_one))
+        if power < 0:
+            factors += [self.minus_one, raised(a, power), raised(b, power)]
+        return graph.mul((distance, *factors))
+
+    def less_one(self, call: Node, factor: Number) -> Node | None:
+        """Return ``factor*(call - 1)`` for an exponential or a cosine; None for other functions."""
+        graph = self.graph
+        if call.data is sympy.exp:
+            return graph.scale(factor, graph.call(expm1, call.args))
+        if call.data is sympy.cos:
+            half = graph.call(sympy.sin, (graph.scale(Fraction(1, 2), call.args[0]),))
+            return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
+        return None
+
+    def square(self, base: Node) -> Node | None:
+        """Return what a square root is taken of; None for what is not a square root."""
+        is_root = base.op == "pow" and base.args[1].op == "const" and base.args[1].data == Fraction(1, 2)
+        return base.args[0] if is_root else None
+
+    def quotient(self, factor: Number, above: Node, below: Node) -> Node:
+        graph = self.graph
+        return graph.scale(factor, graph.mul((above, graph.pow(below, graph.const(-1)))))
+
+    def logarithm(self, node: Node) -> Node:
+        """Return the logarithm of ``1 + u`` by `log1p`, that of ``-expm1(u)`` in two branches, another as it is."""
+        graph, (argument,) = self.graph, node.args
+        factor, base = self.term(argument)
+        if factor == -1 and base.op == "call" and base.data is expm1:
+            (u,) = base.args
+            near = graph.compare("lt", graph.const(BRANCH), u)
+            far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+            return graph.select(near, node, far)
+        if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
+            return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+        return node
+
+
+def _has_exponential(node: Node) -> bool:
+    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
+
+
+def is_difference_power(power: object) -> bool:
+    """Whether differences of two such powers are rewritten: 1/2, and negative multiples of 1/2 down to -4."""
+    if not isinstance(power, int | Fraction) or power.denominator > 2:
+        return False
+    return power == Fraction(1, 2) or -MAX_POWER <= power < 0
+
+
+def _reduced(number: Fraction) -> Number:
+    return number.numerator if number.denominator == 1 else number

@@ -1,0 +1,107 @@
+"""How entries of tensors are written, in text, LaTeX and pictures."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sympy import S, srepr
+from sympy.printing.precedence import PRECEDENCE, precedence, precedence_traditional
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
+
+from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.printing import (
+    Printed,
+    joined,
+    names_a_point,
+    position_in_formula,
+    shown_body,
+    unlabelled,
+)
+from sympy_tensordiff.symbolic.readable import show_index
+from sympy_tensordiff.symbolic.repeated_tensors import is_a, repeated_tensor
+from sympy_tensordiff.symbolic.tensor_printing import softmax_notation
+
+_ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
+
+WRITTEN_LEVELS = 12
+"""Entries of deeper operations stay entries."""
+
+
+class PrintedEntry(Printed):
+    """``A[i, j]``, in LaTeX with subscripts; of an operation entry by entry that of the entries, ``2*x[i]``."""
+
+    @property
+    def precedence(self) -> int:
+        """How tightly the form binds: as the operation that it shows."""
+        written = self.of_operands()
+        if written is None:
+            return int(PRECEDENCE["Atom"])
+        place = position_in_formula(sys._getframe(1))
+        return int(precedence(written) if place == "text" else precedence_traditional(written))
+
+    def of_operands(self: Any) -> Any | None:
+        """The operation on entries that an entry of a sum, a product, a power or a function is; None for others."""
+        return None if self.tensor.is_symbol else _of_operands(self)
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        if names_a_point(printer):
+            return str(srepr(self))
+        if (written := self.of_operands()) is not None:
+            return str(shown_body(printer, written))
+        indices = ", ".join(show_index(printer, index) for index in self.indices)
+        tensor = printer.parenthesize(self.tensor, PRECEDENCE["Atom"], strict=True)
+        return f"{tensor}[{indices or '()'}]"
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
+        return f"{printer._print(self.tensor)}[{joined(printer, self.indices) or '()'}]"
+
+    def _latex(self: Any, printer: Any) -> str:
+        if (written := self.of_operands()) is not None:
+            return str(shown_body(printer, written))
+        base = printer._print(self.tensor)
+        if not self.tensor.is_symbol or "_" in base or "^" in base:
+            base = rf"\left({base}\right)"
+        indices = [show_index(printer, unlabelled(index)) for index in self.indices]
+        # Single letters stand side by side; A_{1 2} would read as twelve.
+        plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
+        return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        if (written := self.of_operands()) is not None:
+            return shown_body(printer, written)
+        base = printer._print(self.tensor)
+        if not self.tensor.is_symbol:
+            base = prettyForm(*base.parens())
+        indices: list[Any] = []
+        for index in self.indices:
+            indices += [", " if indices else "[", show_index(printer, unlabelled(index))]
+        return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
+
+
+@lru_cache(maxsize=1 << 8)
+def _of_operands(entry: Any) -> Any | None:
+    tensor = entry.tensor
+    if not hasattr(tensor, "applied") or measures(tensor).depth > WRITTEN_LEVELS:
+        return None
+    if is_a(tensor, "TensorFunction") and softmax_notation(tensor) is not None:
+        return None
+
+    def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
+        if not getattr(operand, "shape", ()):
+            return operand
+        at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]
+        found = repeated_tensor(operand)
+        if found is not None:
+            operand, axes = found
+            return read(operand, [at[axis] for axis in axes])
+        if is_a(operand, "TensorComprehension") and getattr(operand.body, "is_tensor_entry", False):
+            return operand.write_out(tuple(at))  # entries in other places, as of a slice
+        own = type(entry)._trusted(operand, at)
+        written = None if operand.is_symbol else _of_operands(own)
+        return own if written is None else written
+
+    return tensor.entry_of(entry.indices, read)

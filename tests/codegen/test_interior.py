@@ -1,0 +1,68 @@
+"""Loops cut where guards begin to hold and remainders are needed no longer, run as Python."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
+from sympy_tensordiff.codegen.ir.laws import NestLaws
+from sympy_tensordiff.codegen.ir.loops import If, Set, accumulator
+from sympy_tensordiff.codegen.ir.nests import span
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
+from sympy_tensordiff.codegen.schedule.interior import interior
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.products import quotient_by, times
+
+i, j, n = (Affine.variable(v) for v in "ijn")
+
+
+def run(body, names, **values):
+    """The sum that a nest leaves in the scalar ``s``, by its text."""
+    NestLaws({"n", "j"}, ()).check(body)
+    printer = NumbaPrinter(names, frozenset())
+    printer.body(body, 0)
+    own = {"real": float, "at": int, "plus": lambda total, term: total + term}
+    exec("\n".join(printer.lines), own | values, found := {})
+    return found["s"]
+
+
+def remainder(form, divisor):
+    return form - times(divisor, quotient_by(form, divisor))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_loop_in_parts_runs_once_for_each_value(seed):
+    """Guards on both ends, on other integers, congruences, and remainders, for lengths of any size."""
+    rng = random.Random(seed)
+    body = []
+    for number in range(rng.randint(1, 3)):
+        rows = [Row("ge", rng.choice([1, -1]) * i + rng.choice([0, 1]) * n + rng.randint(-4, 4))]
+        rows += [Row("ge", j - rng.randint(0, 2))] * rng.randint(0, 1) + [Row("mod", i, 2)] * (rng.random() < 0.2)
+        body.append(If(tuple(rows), (Set(Name("s"), IndexValue((3 + number) * i + 1), "sum"),)))
+    for _ in range(rng.randint(1, 2)):
+        body.append(Set(Name("s"), IndexValue(i * 7 + remainder(i + rng.randint(-3, 3), n)), "sum"))
+    loop = span("i", Affine(), n, body)
+    names = Names(["i", "j", "n", "s", *(f"x{k}" for k in range(9))], ["real", "np", "math", "at", "plus"])
+    fresh = iter(f"x{k}" for k in range(9))
+    parts = interior(loop, lambda name: next(fresh), {}, lambda test: True)
+    assert parts is not None
+    for size in (1, 2, 3, 4, 9):
+        for row in (0, 1, 2):
+            results = [run([accumulator("s"), *part], names, n=size, j=row) for part in ([loop], parts)]
+            assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (Set(Name("s"), IndexValue(i), "sum"),),
+        (Set(Name("s"), IndexValue(quotient(i, 2)), "sum"),),
+        (If((Row("ge", i - 1),), (Set(Name("s"), IndexValue(i), "sum"),)),),
+    ],
+)
+def test_other_loops_stay(body):
+    """Nothing to cut off, a quotient with many values, and a guard alone."""
+    assert interior(span("i", Affine(), n, body), str, {}, lambda test: False) is None

@@ -1,0 +1,134 @@
+"""Loops run along rows of memory, in whatever order limits and axes were written."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.walk import loops
+from sympy_tensordiff.codegen.lower.loop_order import nested_rows
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.integer.affine import Affine, Row
+
+n, m = sympy.symbols("n m", integer=True, positive=True)
+i, j, k = td.indices("i j k")
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (n, m))
+Q, b, X, U = (
+    td.TensorSymbol("Q", (n, n)),
+    td.TensorSymbol("b", n),
+    td.TensorSymbol("X", (n, 3)),
+    td.TensorSymbol("U", (n, n, n)),
+)
+I, J = Affine.variable(1), Affine.variable(2)
+laplacian = sum(U[i + a, j, k] + U[i, j + a, k] + U[i, j, k + a] for a in (-1, 1)) - 6 * U[i, j, k]
+term = sympy.sqrt(1 + Q[i, j] ** 2)
+
+
+def order(args, expression):
+    """The variables of the loops of the first kernel, outermost first."""
+    return [loop.variable for loop in loops(build_program(args, expression).nests[0].body)]
+
+
+SUMS = {
+    "columns first": ([A], td.IndexedSum(sympy.sqrt(1 + A[i, j] ** 2), (i, 0, n - 1), (j, 0, m - 1)), "ij"),
+    "rows first": ([A], td.IndexedSum(sympy.sqrt(1 + A[i, j] ** 2), (j, 0, m - 1), (i, 0, n - 1)), "ij"),
+    "three axes": ([U], td.IndexedSum(laplacian**2, (i, 1, n - 2), (j, 1, n - 2), (k, 1, n - 2)), "ijk"),
+    "lower triangle": ([Q], td.IndexedSum(term, (i, j, n - 1), (j, 0, n - 1)), "ij"),
+    "upper triangle": ([Q], td.IndexedSum(term, (i, 0, j), (j, 0, n - 1)), "ij"),
+    "diagonal band": ([Q], td.IndexedSum(term, (i, sympy.Max(0, j - 2), sympy.Min(n - 1, j + 1)), (j, 0, n - 1)), "ij"),
+    "maximum": ([Q], td.IndexedMax(term, (i, 0, n - 1), (j, 0, n - 1)), "ij"),
+    "product": ([Q], td.IndexedProduct(term / 2, (i, 0, n - 1), (j, 0, n - 1)), "ij"),
+    "a root outside": ([Q, b], td.IndexedSum(term * sympy.sqrt(1 + b[j]), (i, 0, n - 1), (j, 0, n - 1)), "ji"),
+    "a root inside": ([Q, b], td.IndexedSum(term * sympy.sqrt(1 + b[i]), (i, 0, n - 1), (j, 0, n - 1)), "ij"),
+    "short inside": ([X], td.IndexedSum(sympy.sqrt(1 + X[i, k] ** 2), (k, 0, 2), (i, 0, n - 1)), "ik"),
+    "short outside": ([X], td.IndexedSum(sympy.sqrt(1 + X[i, k] ** 2), (i, 0, n - 1), (k, 0, 2)), "ki"),
+}
+
+
+def numbers(args, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = ([int(sympy.sympify(s).subs(sizes)) for s in arg.shape] for arg in args)
+    return [rng.uniform(0.1, 1, size=shape) for shape in shapes]
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_the_innermost_loop_of_a_reduction_runs_along_rows(name):
+    args, expression, wanted = SUMS[name]
+    assert "".join(order(args, expression)) == wanted
+
+
+def root(x):
+    return np.sqrt(1 + x**2)
+
+
+def band(Q):
+    return np.tril(np.triu(root(Q), -1), 2).sum()
+
+
+WANTED = {
+    "columns first": lambda A: root(A).sum(),
+    "rows first": lambda A: root(A).sum(),
+    "three axes": lambda U: (seven_points(U) ** 2).sum(),
+    "lower triangle": lambda Q: np.tril(root(Q)).sum(),
+    "upper triangle": lambda Q: np.triu(root(Q)).sum(),
+    "diagonal band": band,
+    "maximum": lambda Q: root(Q).max(),
+    "product": lambda Q: (root(Q) / 2).prod(),
+    "a root outside": lambda Q, b: (root(Q) * np.sqrt(1 + b)).sum(),
+    "a root inside": lambda Q, b: (root(Q) * np.sqrt(1 + b)[:, None]).sum(),
+    "short inside": lambda X: root(X).sum(),
+    "short outside": lambda X: root(X).sum(),
+}
+
+
+def seven_points(U):
+    inner = slice(1, -1)
+    found = -6 * U[inner, inner, inner]
+    for a in (slice(2, None), slice(None, -2)):
+        found = found + U[a, inner, inner] + U[inner, a, inner] + U[inner, inner, a]
+    return found
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("temporaries", [True, False])
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", SUMS)
+def test_values_of_reductions(name, backend, temporaries):
+    args, expression, _ = SUMS[name]
+    fn = td.lambdify(args, expression, backend, temporaries=temporaries)
+    for sizes in ({n: 3, m: 1}, {n: 2, m: 5}, {n: 7, m: 3}):
+        if name == "three axes" and sizes[n] < 3:
+            continue
+        values = numbers(args, sizes)
+        np.testing.assert_allclose(fn(*values), WANTED[name](*values), rtol=1e-12)
+
+
+def test_rows_of_a_triangle_have_the_same_points():
+    """The bounds of the interchanged loops, over all of a small square."""
+    rows = nested_rows((2, 1), (Row("ge", J), Row("ge", I - J - 1), Row("ge", 4 - I)), ())
+    points = [(x, y) for x in range(-2, 8) for y in range(-2, 8) if 0 <= x < y <= 4]
+    holds = [(x, y) for x in range(-2, 8) for y in range(-2, 8) if all(at(row, x, y) for row in rows)]
+    assert points == holds
+    assert nested_rows((2, 1), (Row("ge", J), Row("ge", I - J)), ()) is None
+
+
+def at(row, x, y):
+    return row.substitute({1: Affine.of(y), 2: Affine.of(x)}).form.constant >= 0
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_axes_of_a_kernel_run_along_most_reads():
+    C = td.TensorComprehension(sympy.sqrt(1 + A[i, j] ** 2 + B[i, j] ** 2), (j, m), (i, n))
+    fn = td.lambdify([A, B], C, "numba")
+    assert re.search(r"for i in range\(.*\):\n +for j in range", fn.source)
+    values = numbers([A, B], {n: 5, m: 7})
+    np.testing.assert_allclose(fn(*values), np.sqrt(1 + values[0] ** 2 + values[1] ** 2).T)
+
+
+def test_the_axes_of_a_kernel_stay_where_reads_disagree():
+    C = td.TensorComprehension(sympy.sqrt(1 + Q[i, j] ** 2 + Q[j, i] ** 2), (j, n), (i, n))
+    assert re.search(r"for j in range\(.*\):\n +for i in range", td.lambdify([Q], C, "numba").source)

@@ -1,0 +1,147 @@
+"""Values that are needed at several shifts are computed once, periodic ones too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Mod, Rational, sqrt
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.program import build_program
+
+n, m = sympy.symbols("n m", integer=True, positive=True)
+i, j, k = td.indices("i j k")
+v, w, e = (td.TensorSymbol(name, n) for name in "vwe")
+u, z = td.TensorSymbol("u", (n, m)), td.TensorSymbol("z", (n, n, n))
+nu = sympy.Symbol("nu", positive=True)
+residual = v[i - 1] - 2 * v[i] + v[i + 1] - w[i]
+laplacian = sum(z[i + a, j, k] + z[i, j + a, k] + z[i, j, k + a] for a in (-1, 1)) - 6 * z[i, j, k]
+flux = sqrt(
+    (u[i + 1, j] - u[i, j]) ** 2 + (u[i, j + 1] - u[i, j]) ** 2 + (u[i + 1, j + 1] - u[i, j]) ** 2 / 2 + Rational(1, 10)
+)
+
+
+def at(x, s):
+    return x[Mod(i + s, n)]
+
+
+burgers = w[i] - v[i] + (at(v, 1) ** 2 - at(v, -1) ** 2) / 4 - nu * (at(v, 1) - 2 * v[i] + at(v, -1))
+biharmonic = at(v, 2) - 4 * at(v, 1) + 6 * v[i] - 4 * at(v, -1) + at(v, -2) - w[i]
+torus = (
+    u[Mod(i + 1, n), j] + u[Mod(i - 1, n), j] + u[i, Mod(j + 1, m)] + u[i, Mod(j - 1, m)] - 4 * u[i, j] + u[i, j] ** 3
+)
+
+
+def roll(x, s, axis=0):
+    return np.roll(x, -s, axis)
+
+
+def value_of_burgers(v, w, nu):
+    r = w - v + (roll(v, 1) ** 2 - roll(v, -1) ** 2) / 4 - nu * (roll(v, 1) - 2 * v + roll(v, -1))
+    return (r**2).sum()
+
+
+def value_of_laplacian(z):
+    inner = slice(1, -1)
+    r = -6 * z[inner, inner, inner]
+    for a in (slice(2, None), slice(None, -2)):
+        r = r + z[a, inner, inner] + z[inner, a, inner] + z[inner, inner, a]
+    return (r**2).sum()
+
+
+def value_of_flux(u):
+    a, b, c = u[1:, :-1] - u[:-1, :-1], u[:-1, 1:] - u[:-1, :-1], u[1:, 1:] - u[:-1, :-1]
+    return np.sqrt(a**2 + b**2 + c**2 / 2 + 0.1).sum()
+
+
+def value_of_torus(u):
+    r = roll(u, 1) + roll(u, -1) + roll(u, 1, 1) + roll(u, -1, 1) - 4 * u + u**3
+    return np.sqrt(1 + r**2).sum()
+
+
+def value_of_biharmonic(v, w):
+    r = roll(v, 2) - 4 * roll(v, 1) + 6 * v - 4 * roll(v, -1) + roll(v, -2) - w
+    return np.log(1 + r**2).sum()
+
+
+CASES = {
+    # arguments, value, by which variable, the value in NumPy, shapes, reads of arguments for one entry
+    "second differences": (
+        [v, w], td.IndexedSum(residual**2, (i, 1, n - 2)), v,
+        lambda v, w: ((v[:-2] - 2 * v[1:-1] + v[2:] - w[1:-1]) ** 2).sum(), [{n: 3}, {n: 4}, {n: 8}], 4,
+    ),
+    "laplacian": ([z], td.IndexedSum(laplacian**2, (i, 1, n - 2), (j, 1, n - 2), (k, 1, n - 2)), z,
+                  value_of_laplacian, [{n: 3}, {n: 4}, {n: 6}], 7),
+    "diffusion": ([u], td.IndexedSum(flux, (i, 0, n - 2), (j, 0, m - 2)), u,
+                 value_of_flux, [{n: 2, m: 3}, {n: 5, m: 4}], None),
+    "burgers": ([v, w, nu], td.IndexedSum(burgers**2, (i, 0, n - 1)), v,
+               value_of_burgers, [{n: 1}, {n: 2}, {n: 3}, {n: 9}], None),
+    "torus": ([u], td.IndexedSum(sqrt(1 + torus**2), (i, 0, n - 1), (j, 0, m - 1)), u,
+             value_of_torus, [{n: 1, m: 2}, {n: 3, m: 2}, {n: 5, m: 7}], None),
+    "biharmonic": ([v, w], td.IndexedSum(sympy.log(1 + biharmonic**2), (i, 0, n - 1)), v,
+                  value_of_biharmonic, [{n: 1}, {n: 4}, {n: 70}], None),
+}  # fmt: skip
+
+
+def stored(args, expressions):
+    """The temporaries of a program, and the entries of arguments that each kernel reads for one entry."""
+    program = build_program(args, expressions)
+    given = {str(arg) for arg in args}
+    reads = [len({p for p in scalars(s.body) if isinstance(p, Load) and p.array in given}) for s in program.nests]
+    return [array.name for array in program.temporaries], reads
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_value_at_several_shifts_has_one_array(name):
+    args, value, by, _, _, reads = CASES[name]
+    names, found = stored(args, (value, td.gradient(value, by)))
+    assert len(names) == 1
+    if reads is not None:  # nothing but the kernel of the residual reads the arguments
+        assert sorted(found) == [0, 0, reads]
+
+
+def test_one_square_root_for_each_entry_of_a_grid():
+    args, value, by, *_ = CASES["diffusion"]
+    source = td.lambdify(args, td.gradient(value, by), "numba").source
+    assert source.count("sqrt(") == 1
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name, backend):
+    args, value, by, oracle, sizes, _ = CASES[name]
+    fn = td.lambdify(args, (value, td.gradient(value, by)), backend)
+    place = args.index(by)
+    rng = np.random.default_rng(0)
+    for size in sizes:
+        values = [
+            rng.normal(size=[int(sympy.sympify(s).subs(size)) for s in getattr(arg, "shape", ())]) for arg in args
+        ]
+        got, slope = fn(*values)
+        np.testing.assert_allclose(got, oracle(*values), rtol=1e-12, atol=1e-12)
+        direction = rng.normal(size=values[place].shape)
+        steps = [[*values[:place], values[place] + s * 1e-5 * direction, *values[place + 1 :]] for s in (1, -1)]
+        numeric = (oracle(*steps[0]) - oracle(*steps[1])) / 2e-5
+        np.testing.assert_allclose((slope * direction).sum(), numeric, rtol=2e-6, atol=1e-6)
+
+
+def test_differences_are_computed_again():
+    """Two reads and a subtraction take no longer than a table of them."""
+    value = td.IndexedSum((v[i + 1] - v[i]) ** 4, (i, 0, n - 2))
+    assert not stored([v], td.gradient(value, v))[0]
+
+
+def test_without_temporaries_nothing_is_stored():
+    args, value, by, *_ = CASES["second differences"]
+    assert not build_program(args, td.gradient(value, by), temporaries=False).temporaries
+
+
+def test_remainders_are_needed_at_the_ends_only():
+    args, value, by, *_ = CASES["burgers"]
+    source = td.lambdify(args, td.gradient(value, by), "numba").source
+    loops = source.split("for ")
+    assert any("//" not in text and "t[at(p - 2)]" in text for text in loops)

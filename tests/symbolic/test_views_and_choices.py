@@ -1,0 +1,131 @@
+"""Axes of extent 1, means, choices and entries: texts have the values, derivatives those of differences."""
+
+import random
+
+import numpy as np
+import sympy
+from every import every
+from sympy import Piecewise
+
+import sympy_tensordiff as td
+from sympy_tensordiff.reference import evaluate
+
+n, d, i, j = td.indices("n d i j")
+X, Y = (td.TensorSymbol(name, (n, d)) for name in "XY")
+u, v = (td.TensorSymbol(name, n) for name in "uv")
+c = td.TensorSymbol("c", d)
+M = td.TensorSymbol("M", (n, n))
+r = sympy.Symbol("r")
+SIZES = {n: 3, d: 2}
+ARGUMENTS = (X, Y, u, v, c, M, r)
+
+
+def point(seed):
+    rng = np.random.default_rng(seed)
+
+    def array(symbol):
+        return rng.uniform(0.3, 1.7, [SIZES[extent] for extent in symbol.shape])
+
+    return {symbol: array(symbol) if symbol is not r else 1.25 for symbol in ARGUMENTS}
+
+
+def value(expr, seed=0):
+    return np.array(evaluate(expr, {**SIZES, **point(seed)}), dtype=float)
+
+
+NAMES: dict = {}
+exec("from sympy import *; from sympy_tensordiff import *", NAMES)
+NAMES.update({str(index): index for index in td.indices("i j k l m p q i_1 j_1 k_1")})
+NAMES.update({str(symbol): symbol for symbol in (*ARGUMENTS, n, d)}, Piecewise=Piecewise)
+
+LEAVES = [
+    lambda pick: X,
+    lambda pick: Y,
+    lambda pick: v[:, None],
+    lambda pick: c[None, :],
+    lambda pick: c,
+    lambda pick: -u[:, None],
+    lambda pick: td.einsum("i,j->ij", u, td.ones(d)),
+    lambda pick: td.outer(td.ones(n), c),
+    lambda pick: td.einsum("i,jk,k->ij", v, td.ones((d, 1)), td.ones(1)),
+    lambda pick: td.mean(pick([X, Y]), axis=pick([0, 1]), keepdims=True),
+    lambda pick: td.sum(X * v[:, None], axis=1, keepdims=True),
+    lambda pick: (M @ v)[:, None],
+    lambda pick: td.mean(v),
+    lambda pick: r,
+    lambda pick: 2,
+    lambda pick: td.norm(u),
+    lambda pick: td.max(X, axis=0, keepdims=True),
+]
+JOINED = [
+    lambda a, b, pick: a + b,
+    lambda a, b, pick: a - b,
+    lambda a, b, pick: a * b,
+    lambda a, b, pick: a / (b**2 + 1),
+    lambda a, b, pick: (a**2 + 1) ** b if pick([0, 1]) else a * r,
+    lambda a, b, pick: td.where(pick([td.greater, td.less_equal])(a, pick([1, b])), b, pick([0, a])),
+    lambda a, b, pick: td.where(td.logical_and(td.less(a, b), td.logical_not(td.greater(b, 1))), a, 1),
+    lambda a, b, pick: td.maximum(a, b) + td.relu(a - 1),
+    lambda a, b, pick: pick([td.exp, td.tanh, td.sqrt])(a * a + 1) * b,
+]
+OUTSIDE = [
+    lambda e, pick: td.sum(e, axis=pick([0, 1, None])),
+    lambda e, pick: td.mean(e, axis=pick([0, 1, None])) + 1,
+    lambda e, pick: e.T,
+    lambda e, pick: M @ e if e.shape[0] == n else e @ td.ones((e.shape[1], 2)),
+    lambda e, pick: e[pick([0, 1]) if e.shape[0] == n else 0, 0],
+    lambda e, pick: td.IndexedSum(e[i if e.shape[0] == n else 0, 0] * v[i], (i, 0, n - 1)),
+    lambda e, pick: e / td.norm(X),
+    lambda e, pick: e,
+]
+
+
+def expression(seed):
+    """A random broadcast expression of rank 2 with what stands around it."""
+    rng = random.Random(seed)
+    pick = rng.choice
+
+    def made(depth):
+        return pick(LEAVES)(pick) if not depth else pick(JOINED)(made(depth - 1), made(pick([0, depth - 1])), pick)
+
+    inner = made(pick([1, 2, 3]))
+    if getattr(inner, "rank", 0) < 2:
+        inner = inner + v[:, None]
+    return pick(OUTSIDE)(inner, pick)
+
+
+BATCHES = [range(start, start + 25) for start in range(0, 150, 25)]
+
+
+@every("seeds", BATCHES, ids=str)
+def test_text(seeds):
+    for seed in seeds:
+        expr = expression(seed)
+        again = value(eval(str(expr), dict(NAMES)), seed)
+        assert np.allclose(again, value(expr, seed), rtol=1e-9), (seed, str(expr))
+
+
+@every("seeds", BATCHES, ids=str)
+def test_text_of_derivatives(seeds):
+    for seed in seeds:
+        expr = td.gradient(td.sum(expression(seed)), random.Random(seed).choice([X, v, c]))
+        again = value(eval(str(expr), dict(NAMES)), seed)
+        assert np.allclose(again, value(expr, seed), rtol=1e-9), (seed, str(expr))
+
+
+@every("seeds", BATCHES, ids=str)
+def test_derivatives_are_those_of_differences(seeds):
+    for seed in seeds:
+        rng, at = random.Random(seed), point(seed)
+        total, symbol = td.sum(expression(seed)), rng.choice([X, v, c])
+        slope = value(td.gradient(total, symbol), seed)
+        if not np.isfinite(value(total, seed)) or not np.isfinite(slope).all():
+            continue
+        place = tuple(rng.randrange(size) for size in slope.shape)
+
+        sides = []
+        for step in (1e-6, -1e-6):
+            array = at[symbol].copy()
+            array[place] += step
+            sides.append(float(evaluate(total, {**SIZES, **at, symbol: array})))
+        assert np.isclose(slope[place], (sides[0] - sides[1]) / 2e-6, rtol=1e-4, atol=1e-5), (seed, str(total))
