@@ -12,19 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
-from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, EmptyAxes, Sizes, check_determined
-from sympy_tensordiff.codegen.ir.walk import externals, scalars
-from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend, llvm_text
+from sympy_tensordiff.codegen.ir.walk import externals
+from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run import llvm
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments, entry_text, out_of_range_error
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
 from sympy_tensordiff.codegen.run.compilation import cancel_safely, noticed
+from sympy_tensordiff.codegen.run.data_errors import data_error
 from sympy_tensordiff.codegen.run.described import COMPILED, driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.run.device_call import DeviceCalls, require_device, translate_device_errors
@@ -79,9 +78,7 @@ def _prepared_program(program: Program, backend: str, parallel: bool | None) -> 
     check_determined(program)
     bounded = prepared(program, backend)
     if backend == "llvm":  # its text is printed when a call needs it
-        for node in (node for kernel in bounded.nests for node in scalars(kernel.body)):
-            if isinstance(node, Number) and node.value == node.value:
-                signed_text(node.value)  # refuses what is too large
+        llvm.check_constants(bounded)
     return bounded
 
 
@@ -302,19 +299,7 @@ class CompiledFunction:
         places = dict(zip(numbers, search(*args), strict=True))
         for check in suspects:
             if places[check.number] < NOWHERE:
-                self._refuse_data(check, int(places[check.number]), args)
-
-    def _refuse_data(self, check: DataCheck, place: int, args: Sequence[Any]) -> None:
-        """Raise the error for the out-of-bounds data at ``place``, in row-major order."""
-        labels = {a.name: a.label for a in self.program.arguments}
-        length = check.extent.evaluate(self._checker.known_sizes())
-        array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"
-        cause = "no condition on data rules out a read outside"
-        if check.data:
-            data = np.asarray(args[list(labels).index(check.data)])
-            cause = entry_text(labels[check.data], data, tuple(map(int, np.unravel_index(place, data.shape))))
-        selects = f"the index {check.load.index[check.axis]} of axis {check.axis} of {array}"
-        raise out_of_range_error(cause, selects, length)
+                raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
     def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
         """Fill ``results`` by ``run``; raise errors of linear algebra as errors of this package."""
@@ -363,12 +348,7 @@ class CompiledFunction:
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
         """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
         try:
-            text = print_llvm(self._bounded, llvm.target(dtype), parallel)
-            functions = {
-                f"user{n}": llvm_text(external, self._implementations[external], dtype)
-                for n, external in enumerate(externals(self._bounded))
-            }
-            return llvm.load(text, functions, self._on_disk)
+            return llvm.load_program(self._bounded, self._implementations, dtype, parallel, self._on_disk)
         except (llvm.UnavailableError, UnsupportedError) as error:
             self._fallback = str(error)
             return None

@@ -21,7 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target
+from sympy_tensordiff.codegen.emit.base import signed_text
+from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target, print_llvm
+from sympy_tensordiff.codegen.ir.programs import Program
+from sympy_tensordiff.codegen.ir.scalars import External, Number
+from sympy_tensordiff.codegen.ir.walk import externals, scalars
+from sympy_tensordiff.codegen.lower.externals import llvm_text
 from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
@@ -188,6 +193,32 @@ class Code:
 
 
 # ---------------------------------------------------------------------------- functions of a module
+
+
+def check_constants(program: Program) -> None:
+    """Raise `UnsupportedError` where a constant of a program is too large for a number in double precision."""
+    for node in (node for kernel in program.nests for node in scalars(kernel.body)):
+        if isinstance(node, Number) and node.value == node.value:
+            signed_text(node.value)
+
+
+def load_program(
+    program: Program,
+    implementations: Mapping[External, Any],
+    dtype: np.dtype[Any],
+    parallel: frozenset[str],
+    on_disk: bool,
+) -> SimpleNamespace:
+    """Return the functions of a program for results of a type; ``implementations`` are those of the user's functions.
+
+    Raises
+    ------
+    UnavailableError, UnsupportedError
+        If Numba has to compile the program.
+    """
+    text = print_llvm(program, target(dtype), parallel)
+    functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in enumerate(externals(program))}
+    return load(text, functions, on_disk)
 
 
 def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
