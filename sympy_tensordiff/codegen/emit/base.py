@@ -315,15 +315,17 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function, converted to the type of the results if its value may have another one."""
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text
 
     def load(self, node: Load) -> str:
+        """Return a read as text; an array without axes has no subscript."""
         name = self.names(node.array)
         return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the subscript of an array entry, without brackets."""
+        """Return the subscript of an array entry as text, without brackets."""
         return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:
@@ -367,6 +369,7 @@ class NestPrinter(ScalarPrinter):
         return f"{own} {operator}= {text}"
 
     def operation(self, node: Operation) -> tuple[str, int]:
+        """Return an operation with its precedence, including infinity and the condition that never holds."""
         if node == INFINITY:
             return self.constant("math.inf"), ATOM
         return (self.false, ATOM) if node == FALSE else super().operation(node)

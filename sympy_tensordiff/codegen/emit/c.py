@@ -239,7 +239,7 @@ class _File:
 
     @property
     def parameter_names(self) -> list[str]:
-        """The names of the parameters that all functions but the one of the scratch size share."""
+        """The names of the parameters that all functions share, except the one that returns the scratch size."""
         return [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
 
     def parameter_declarations(self) -> list[str]:

@@ -63,6 +63,7 @@ class CForms(FormPrinter):
         self.shapes = dict(shapes)
 
     def variable(self, name: str) -> str:
+        """Return a variable as text; a length of an array axis is its extent."""
         array, dot, attribute = name.partition(".")
         if not dot or name in self.replace:
             return super().variable(name)
@@ -91,19 +92,23 @@ class CForms(FormPrinter):
         return list(lines)
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array as text."""
         name = self.names(entry.tensor)
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def conditions(self, rows: Iterable[Row]) -> str:
+        """Return the conjunction of conditions as text; "1" for none."""
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        """Return a term of a form as text; quotients call ``divided``, which rounds down."""
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
         return text if factor == 1 else f"{factor}*{text}"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
+        """Return nested calls of ``greatest`` or ``least`` for the maximum or minimum of integers."""
         name = {"max": "greatest", "min": "least"}[function]
         return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 
@@ -140,6 +145,7 @@ class CPrinter(CForms, NestPrinter):
     # -------------------------------------------------------------------- scalars
 
     def constant(self, text: str) -> str:
+        """Return a constant as a C literal of the number type."""
         if text in ("math.inf", "math.nan"):
             return {"math.inf": "INFINITY", "math.nan": "NAN"}[text]
         parts = [part if re.search(r"[.e]", part) else f"{part}.0" for part in text.split("/")]
@@ -148,9 +154,11 @@ class CPrinter(CForms, NestPrinter):
         return parts[0] + "f" * self.is_single
 
     def index_value(self, form: Affine) -> str:
+        """Return an integer form converted to a number."""
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; raise NotInCError if C has none."""
         if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
@@ -159,12 +167,14 @@ class CPrinter(CForms, NestPrinter):
         return ScalarPrinter.call(self, function, arguments)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """Return a power as text, with its precedence; general ones call ``pow``."""
         text, own = super().power(base, exponent)
         if "**" not in text:
             return text, own
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """Return the call of a ``power_n`` function of the file, with its precedence."""
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements
@@ -279,6 +289,7 @@ class CPrinter(CForms, NestPrinter):
         self.line(1, "}")
 
     def head_text(self, statement: Loop | If) -> str:
+        """Return the head of a ``for`` or ``if`` statement, without its brace."""
         if isinstance(statement, If):
             return f"if ({self.conditions(statement.conditions)})"
         own, low, stop = self.names(statement.variable), self.lower(statement.lows), self.stop(statement.highs)

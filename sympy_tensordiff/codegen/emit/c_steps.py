@@ -366,5 +366,6 @@ class CNames(Names):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
+        """Return a name without leading and double underscores, changed if it looks like a name of the file."""
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

@@ -61,8 +61,8 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Note that ``form`` is constant in the kernel; return the name of its parameter, or None if it is not a
-        parameter.
+        """Add a form that is the same in all threads to ``constants``; return the name of its parameter, or None if it
+        is not one.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -128,8 +128,8 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset as a sum of axes and loop variables times strides; "" if no stride or constant is a
-        parameter.
+        """Return the offset of an entry as a sum of axes and loop variables times strides; "" if no stride or constant
+        is a parameter.
         """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
@@ -158,7 +158,7 @@ class CudaPrinter(NestPrinter):
         return f"uint64({' + '.join(sums)})"
 
     def horner_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset by Horner's rule, with one multiplication per axis."""
+        """Return the offset of an entry in a flat array as text, by Horner's rule with one multiplication per axis."""
         total, text = Affine.of(0), ""
         for form, extent in zip(index, self.shapes[array], strict=True):
             if extent.is_constant and not text:
@@ -174,14 +174,17 @@ class CudaPrinter(NestPrinter):
         return text if text.isdecimal() else f"uint64({text})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; typed helpers also get the type of their result."""
         if function in TYPED_HELPERS:
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of a flat integer array as text."""
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
     def set_text(self, statement: Set) -> str:
+        """Return an assignment; an atomic addition if several threads may add to the entry."""
         target = statement.target
         if isinstance(target, Name) or not self.needs_atomics:
             return super().set_text(statement)
@@ -190,6 +193,7 @@ class CudaPrinter(NestPrinter):
         return f"cuda.atomic.add({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
+        """Append the lines of a statement; loops are ``while`` loops."""
         if not isinstance(statement, Loop):
             super().statement(statement, depth)
             return

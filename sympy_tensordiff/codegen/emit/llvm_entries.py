@@ -141,7 +141,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, arrays: Sequence[Array]) -> None:
-        """Compute the pointers of all temporaries in the array that is passed last."""
+        """Emit the pointers of all temporaries: they are parts of one block of memory, which is the last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")

@@ -164,6 +164,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
+            """Return the condition of all arguments but the first."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":

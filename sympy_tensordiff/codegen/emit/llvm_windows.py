@@ -136,11 +136,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds sums of products to rows, in vector registers, and return its symbol.
-
-    It takes pointers to sums ``c``, to ``a`` and ``b``, the strides of rows of ``c`` and of ``a``, and of terms in
-    ``a`` and in ``b``, then the numbers of rows, lanes and terms: ``c[row, :] += a[row, t]*b[t, :]``.
-    """
+    """Define the function that adds a tile of sums of products to rows, in vector registers; return its symbol."""
     name = "tile"
     if name in module.functions:
         return name

@@ -69,10 +69,12 @@ class NumbaPrinter(NestPrinter):
         """The loop depth at which each scalar is initialised."""
 
     def variable(self, name: str) -> str:
+        """Return a variable, or the length of an array axis, as text."""
         array, dot, attribute = name.partition(".")
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the subscript of an array entry, whose indices need no sign tests."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
@@ -83,6 +85,7 @@ class NumbaPrinter(NestPrinter):
         return self.form(form) if counts else f"at({self.form(form)})"
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """Return a power with its precedence; powers with integer forms as exponents are computed by squaring."""
         form = integer_form(exponent)
         if isinstance(exponent, Number) or form is None:
             return super().power(base, exponent)
@@ -94,6 +97,7 @@ class NumbaPrinter(NestPrinter):
         return f"real({text})", ATOM
 
     def head_text(self, statement: Loop | If) -> str:
+        """Return the first line of a loop or guard; a loop may have any constant step."""
         if isinstance(statement, If) or statement.step == 1:
             return super().head_text(statement)
         assert isinstance(statement.step, int)
@@ -105,6 +109,7 @@ class NumbaPrinter(NestPrinter):
         return f"for {self.names(statement.variable)} in range({span}):"
 
     def statement(self, statement: Statement, depth: int) -> None:
+        """Append the lines of a statement; note which loop variables are non-negative."""
         if isinstance(statement, Loop):
             self.line(depth, self.head_text(statement))
             low = statement.lows[0].form
@@ -123,6 +128,7 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def set_text(self, statement: Set) -> str:
+        """Return an assignment or an update; sums in loops call ``plus``, whose terms may be reordered."""
         target, value = statement.target, statement.value
         if isinstance(target, Name) and not isinstance(value, Ends):
             if not statement.reduction:

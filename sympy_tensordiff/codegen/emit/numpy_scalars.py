@@ -101,6 +101,7 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
+        """Return a variable as text; a lane index is an index array."""
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
     def index_array(self, axis: str) -> str:
@@ -120,20 +121,24 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array over the lanes as text."""
         if not entry.index:
             return self.names(entry.tensor)
         return self.read_text(entry.tensor, entry.index)
 
     def integer(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array with its mask as text."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
+        """Return an integer form, in the indices of the lanes, as text."""
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
+        """Return the maximum or minimum of two integers, or of index arrays, as text."""
         if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
             return super().extremum(extremum)
         return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -141,9 +146,11 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
+        """Return a read over the lanes as text."""
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
+        """Return a scalar variable, as a view that broadcasts over the current lanes."""
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
             return text
@@ -271,13 +278,16 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ operations
 
     def constant(self, text: str) -> str:
+        """Return a constant as text, without a conversion."""
         return text
 
     def argument(self, argument: Scalar) -> str:
+        """Return an argument of a function as text; a constant is converted to the type of the results."""
         # A function of a Python number alone would be a float64 even among float32.
         return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; a function of the user is called only in lanes that are not masked."""
         if isinstance(function, External) and self.masks:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
@@ -286,6 +296,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        """Return a choice with its precedence: ``np.where`` if it varies over the lanes, else a conditional
+        expression.
+        """
         if not self.varies(Operation("select", (condition, value, otherwise))):
             return super().select(condition, value, otherwise)
         texts, outer = [], self.masks
@@ -296,6 +309,7 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM

@@ -33,7 +33,7 @@ Half of it takes up to 1.15 of the time of the benchmarks, twice as many entries
 """
 
 WINDOW_BLOCK_FACTOR = 64
-"""The number of blocks of windows that are copied at once for a matrix product.
+"""The most entries of windows that are copied at once for a matrix product, as a multiple of `BLOCK`.
 
 Half and twice of it change no text of the benchmarks.
 """

@@ -145,6 +145,7 @@ class Scatter(Kernel):
     exclusive: bool = False
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        """Return the extents of ``axes``."""
         return self.extents
 
 

@@ -128,7 +128,7 @@ def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> 
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return a form with array names in place of integer tensors."""
+    """Return a form with the names of arrays in place of those of integer tensors, also in indices."""
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):
         index = tuple([_with_array_names(inner, names, arrays) for inner in entry.index])

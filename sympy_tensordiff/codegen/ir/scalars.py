@@ -55,18 +55,22 @@ class MaskedEntry(DataEntry):
         self.inside = inside
 
     def key(self) -> tuple[Any, ...]:
+        """Return the key by which entries are compared and sorted."""
         return (*super().key(), self.inside)
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the forms in the index and the mask."""
         return (*self.index, *(row.form for row in self.inside))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the entry with substituted forms; None if nothing changes."""
         index = tuple([form.substitute(mapping) for form in self.index])
         inside = tuple([row.substitute(mapping) for row in self.inside])
         changed = (index, inside) != (self.index, self.inside)
         return Affine.variable(MaskedEntry(self.tensor, index, self.below, inside)) if changed else None
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
+        """Return the value for numeric ``values``; 0 where the mask does not hold."""
         is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
         return super().evaluate(values) if is_inside else 0
 

@@ -199,7 +199,7 @@ def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
 
 
 def loads(body: Iterable[Statement]) -> Iterator[Load]:
-    """The entries that ``body`` reads, sets and adds to."""
+    """Yield the array entries that ``body`` reads, sets or adds to."""
     yield from (node for node in scalars(body) if isinstance(node, Load))
     yield from (s.target for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load))
 

@@ -86,7 +86,7 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of data that the minimum and maximum of the data do not rule out.
+        """Return the data checks that may fail, judging by the minimum and maximum of each integer array.
 
         Raise DataIndexError if data are outside their known range.
         """

@@ -198,10 +198,13 @@ class _TextLoader(importlib.abc.InspectLoader):
         self.path = path
 
     def get_source(self, fullname: str) -> str:
+        """Return the text."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
+        """Return the compiled text."""
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:
+        """Return False: generated modules are not packages."""
         return False

@@ -13,8 +13,8 @@ from sympy_tensordiff.codegen.run.signature import docstring_lines
 from sympy_tensordiff.integer.affine import Affine
 
 _OWN_NAMES = ("checked", "type_of", "dtype", "stream")
-_MAX_TUPLE_DEPTH = 50
-"""The most nested tuples of results; deeper ones are returned flat, since Python's parser limits parentheses."""
+_MAX_TUPLES = 50
+"""The most tuples in nested results; with more, they are returned flat, since Python limits nested parentheses."""
 
 _HELPERS = '''
 def checked(name, value, rank, kinds="fiub"):
@@ -132,5 +132,5 @@ class _Text(str):
 def _results_text(program: Program, names: Names) -> str:
     """Return the results in nested tuples as text, scalars as numbers."""
     texts = [_Text(names(output.name) + "[()]" * (not output.shape)) for output in program.outputs]
-    is_deep = program.structure.count("(") > _MAX_TUPLE_DEPTH
+    is_deep = program.structure.count("(") > _MAX_TUPLES
     return repr(tuple(texts) if is_deep else nest(program.structure, texts))

@@ -54,6 +54,7 @@ class DeviceArray(Memory):
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -180,9 +181,12 @@ class JaxArrays(NumbaArrays):
     can_be_written = False
 
     def current_stream(self, value: Any) -> int:
+        """Return the default stream: JAX does not tell its streams."""
         return 0
 
     def to_caller(self, array: Any, stream: Any) -> Any:
+        """Return a result as an array of JAX over the same memory."""
+
         def wait(theirs: int | None) -> None:
             """Make the stream ``theirs`` wait for the results; wait on the host for None."""
             event = record_event(self.cuda, stream)
@@ -201,9 +205,11 @@ class CupyArrays(NumbaArrays):
         self.cupy = importlib.import_module("cupy")
 
     def current_stream(self, value: Any) -> int:
+        """Return the handle of CuPy's current stream."""
         return int(self.cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        """Return a new array of CuPy for kernels on a stream of Numba."""
         handle = stream_handle(stream)
         cuda = self.cupy.cuda
         if handle == self.current_stream(None):
@@ -220,9 +226,11 @@ class TorchArrays(NumbaArrays):
         self.torch = importlib.import_module("torch")
 
     def current_stream(self, value: Any) -> int:
+        """Return the handle of PyTorch's current stream."""
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        """Return a new tensor of PyTorch for kernels on a stream of Numba."""
         handle, torch = stream_handle(stream), self.torch
         around: AbstractContextManager[Any] = nullcontext()
         if handle != self.current_stream(None):

@@ -282,7 +282,7 @@ def _open_process() -> None:
 
 
 def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise UnavailableError if a function is missing; LLVM would end the process."""
+    """Raise UnavailableError if a function that ``text`` declares does not exist, since LLVM would end the process."""
     _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):

@@ -171,7 +171,7 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
             try:
                 low = max(-_bound_value(bound, values, -1) for bound in statement.lows)
                 high = min(_bound_value(bound, values, 1) for bound in statement.highs)
-            except ZeroDivisionError:  # it stands behind a condition that does not hold for these sizes
+            except ZeroDivisionError:  # guarded by a condition that fails for these sizes
                 continue
             values[statement.variable] = (low + high) // 2
             total += max(high - low + 1, 0) * _body_work(statement.body, values)
