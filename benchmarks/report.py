@@ -20,7 +20,7 @@ All forms of a row are compared in double precision before they are timed. They 
 threads. Times are medians in milliseconds; a ratio is the median of the ratios within the rounds. *Rival* is the
 fastest form of JAX or PyTorch that differentiates on its own, *hand* is NumPy by hand. The *limit* is the longer of two
 times: that of the row's operations at the rate of a matrix product, and that of its bytes at the rate of a stream. The
-*share* is the limit divided by our time. In the mean a ratio counts as {CAP:g} at most.
+*share* is the limit divided by our time. In the geometric mean each ratio is capped at {CAP:g}.
 """
 
 
@@ -55,7 +55,7 @@ def lines(run: Run, result: Result) -> str:
 def summary(run: Run) -> str:
     """The mean over all rows, and the limits of the machine."""
     mean = run.mean_ratio()
-    text = [] if mean is None else [f"geometric mean of the ratios to the rivals, each {CAP:g} at most: {mean:.2f}"]
+    text = [] if mean is None else [f"geometric mean of the ratios to the rivals, each capped at {CAP:g}: {mean:.2f}"]
     text += [
         f"{dtype}: products of matrices {limits.flops / 1e9:.1f} GF/s, stream {limits.bandwidth / 1e9:.1f} GB/s"
         for dtype, limits in run.limits.items()

@@ -29,7 +29,7 @@ from sympy_tensordiff.derivative.native import simplify_deltas as simplify_delta
 from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
-from sympy_tensordiff.drawing.api import latex as latex
+from sympy_tensordiff.drawing.equations import latex as latex
 from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
 from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed

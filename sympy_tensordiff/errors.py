@@ -15,7 +15,7 @@ class TensorDiffError(Exception):
 
 
 class ShapeError(TensorDiffError, ValueError):
-    """An extent, a rank or a shape is impossible or does not fit; the caller mends the expression."""
+    """An extent, a rank or a shape is impossible or does not fit; the caller must fix the expression."""
 
 
 class IndexExpressionError(TensorDiffError, ValueError):
@@ -23,11 +23,11 @@ class IndexExpressionError(TensorDiffError, ValueError):
 
 
 class OutOfShapeError(TensorDiffError, IndexError):
-    """A read leaves the shape of its tensor; the caller mends the range, the index or the shape."""
+    """A read leaves the shape of its tensor; the caller must fix the range, the index or the shape."""
 
 
 class DataIndexError(OutOfShapeError):
-    """An entry of a tensor of integers leads a read out of its tensor, or is out of its range; mend the data."""
+    """An entry of a tensor of integers leads a read out of its tensor, or is out of its range; fix the data."""
 
 
 class UnsupportedError(TensorDiffError, NotImplementedError):

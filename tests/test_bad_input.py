@@ -759,7 +759,7 @@ CLOSED = {
     "read past every size, inside of two ranges": (
         lambda: td.lambdify([y], TABLES(SUMS(y[j - i - n - 1], (j, 0, i)), (i, 3)), "numpy"),
         OutOfShapeError,
-        "whatever the sizes: for i = 2, j = 0 the index is -n - 3, not in 0 … n - 1; mend the range",
+        "whatever the sizes: for i = 2, j = 0 the index is -n - 3, not in 0 … n - 1; fix the range",
     ),
     "masked output": (
         lambda: square(numbers, out=np.ma.masked_all(5)),

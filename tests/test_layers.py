@@ -67,6 +67,7 @@ MODULES: dict[str, frozenset[str]] = {
     f"{PACKAGE}.codegen.program": frozenset({"symbolic"}),
     f"{PACKAGE}.codegen.run.signature": frozenset({"symbolic"}),
     f"{PACKAGE}.drawing.api": frozenset({"symbolic", "derivative"}),
+    f"{PACKAGE}.drawing.equations": frozenset({"symbolic", "derivative"}),
     f"{PACKAGE}.drawing.plot": frozenset({"symbolic"}),
 }
 # The folders of `codegen` in the way of the data: each imports itself and those before it.

@@ -106,6 +106,43 @@ def test_parts_of_stencils_are_the_same_wherever_they_stand():
     np.testing.assert_allclose(got, expected)
 
 
+def test_parts_that_differ_in_sign_number_or_grouping_are_one():
+    """A residual of a stencil at three places, one product in two groupings, an inverse and its transpose."""
+    residual = x[i + 1] - 2 * x[i] + x[i - 1] + sympy.exp(x[i])
+    stencil = td.gradient(td.IndexedSum(residual**2, (i, 1, n - 2)), x)
+    parts, _ = in_parts_is_whole([stencil], {x: np.array([0.3, -0.2, 0.5, 0.1, 0.4]), n: 5})
+    assert [str(part) for _, part in parts] == [
+        "TensorComprehension(exp(x[p + 1]) + x[p + 2] + x[p] - 2*x[p + 1], (p, n - 2))"
+    ]
+    values = {A: np.array([[1.0, 0.2], [0.3, 2.0]]), x: np.array([0.5, -1.0]), n: 2}
+    assert len(in_parts_is_whole([td.sum(td.exp(A @ (A @ x))) + td.sum(td.sin((A @ A) @ x))], values)[0]) == 1
+    K = td.tanh(A @ A.T) + td.DeltaTensor(n)
+    parts, (reduced,) = td.cse(td.inv(K).T @ x + td.inv(K) @ y)
+    assert len(parts) == 1 and ".T" not in str(reduced)
+
+
+def test_long_answers_show_their_parts():
+    """By default where that is shorter; what is too large for a text is printed by its parts, one per line."""
+    W, V, H = (td.TensorSymbol(name, (n, n)) for name in "WVH")
+    S = td.softmax(H @ W @ (H @ V).T)
+    attention = td.gradient(td.sum((S @ H - A) ** 2), W)
+    assert td.latex(attention) == td.latex(attention, parts=True) != td.latex(attention, parts=False)
+    assert r"\text{where}" in attention._repr_latex_()
+    assert td.latex(A @ x) == td.latex(A @ x, parts=False)
+    deep = A
+    for _ in range(20):
+        deep = td.tanh(deep @ deep)
+    lines = str(deep).splitlines()
+    assert lines[0] == "t0 = tanh(A @ A)" and lines[-1] == "tanh(t18 @ t18)" and len(lines) == 20
+    assert "\n" not in f"{deep}" and "too much to print" in f"{deep}"
+    assert td.latex(deep) == td.latex(deep, parts=True)
+    with pytest.raises(UnsupportedError, match=r"td.latex\(expr, parts=True\).*td.name"):
+        td.latex(deep, parts=False)
+    names = {"td": td, "A": A, "tanh": td.tanh}
+    exec("\n".join([*lines[:-1], f"result = {lines[-1]}"]), names)
+    assert names["result"] == deep
+
+
 def test_a_part_is_read_inside_of_its_range_only():
     """Where a condition guards a read or a quotient, the part ends where that does."""
     body = sympy.Piecewise((1 / x[i - 1] + 1 / (1 / x[i - 1] + 2), i >= 1), (0, True))

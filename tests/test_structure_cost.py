@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sympy
+from sympy import Eq, Mod, Piecewise
 from uncompiled import run_as_python
 
 import sympy_tensordiff as td
@@ -130,6 +131,15 @@ def test_scatters_to_positions_computed_from_data(left, right, as_python):
     matrix = td.structured_jacobian((x, y, at), total, (x, y))(*given).toarray()
     known = dict(zip((x, y, at), given, strict=True))
     np.testing.assert_allclose(matrix, np.hstack(td.evaluate(td.jacobian(total, (x, y)), known)))
+
+
+def test_maxima_up_to_a_point_of_a_list(as_python):
+    """Over points that are no box, a maximum runs up to a coordinate: a scalar that is one entry of data."""
+    greatest = td.IndexedMax(x[j] * x[k], (k, 0, j))
+    total = S(Piecewise((greatest, Eq(Mod(j, 2), 0)), (x[j] ** 4, True)), (j, 0, n - 1))
+    at = np.array([1.0, -2.0, 3.0, 0.5, 0.7])
+    expected = td.lambdify([x], td.hessian(total, x), "numpy")(at)
+    np.testing.assert_allclose(td.structured_hessian((x,), total, x)(at).toarray(), expected)
 
 
 def test_a_term_whose_range_has_nothing_else_cancels(as_python):

@@ -14,9 +14,13 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
+from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
+from sympy_tensordiff.simplify.signs import with_signs
+from sympy_tensordiff.simplify.symmetry import with_equal_products
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
@@ -89,13 +93,39 @@ def cse(
     roots = [reader.read(expr) for expr in (*operands, *(unit.definition for unit in units))]
     wanted = {reader.read(expr): expr for expr in named}
     facts = input_facts(reader.graph, [*roots, *reader.leaves()])
-    parts = Parts(reader.graph, roots, reader.free.values(), facts, wanted)
+    roots, parts = _best_parts(reader, roots, facts, wanted)
     taken = {str(symbol) for symbol in free_symbols_in([*operands, *named])} | {*reader.graph.names, *reader.tensors}
     chosen = {_wanted(parts, node, expr, named[expr], taken): named[expr] for node, expr in wanted.items()}
     own = [TensorSymbol(unit.name, unit.shape) for unit in units]
-    symbols = _symbols(reader, parts.parts, chosen, taken)
-    defined, reduced = _in_parts(reader, parts, symbols, roots, own)
+    definitions = dict(zip(roots[len(operands) :], zip(own, map(reader.read, units), strict=True), strict=True))
+    known = {part.key: definitions[part.node] for part in parts.parts if part.node in definitions and not part.turned}
+    rest = [part for part in parts.parts if part.key not in known]
+    symbols = _symbols(reader, rest, chosen, taken)
+    leaves = {key: reader.tensor(symbol) for key, symbol in symbols.items()} | {
+        key: leaf for key, (_, leaf) in known.items()
+    }
+    symbols = {part.key: symbols.get(part.key) or known[part.key][0] for part in parts.parts}
+    defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return [(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]
+
+
+def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
+    """Return the roots and their parts; where none is ``wanted``, in the form that has most in common.
+
+    What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
+    as well.
+    """
+    graph, free = reader.graph, [*reader.free.values()]
+    if wanted:
+        return roots, Parts(graph, roots, free, facts, wanted)
+    roots = with_equal_products(graph, recognise(graph, roots, rules=WITHOUT_TRANSPOSES))
+    signed = with_signs(graph, roots)
+    parts = Parts(graph, roots, free, facts)
+    if signed != roots:
+        others = Parts(graph, signed, free, facts)
+        if others.operations < parts.operations:
+            return signed, others
+    return roots, parts
 
 
 def _symbols(
@@ -114,16 +144,19 @@ def _in_parts(
     reader: Reader,
     parts: Parts,
     symbols: Mapping[Key, TensorSymbol],
+    leaves: Mapping[Key, Node],
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
     """The definitions of all symbols, and the expressions; the last roots are definitions of ``own``."""
-    definitions, replaced = parts.replaced(roots, {key: reader.tensor(symbol) for key, symbol in symbols.items()})
+    definitions, replaced = parts.replaced(roots, leaves)
     # From here on a named expression is what its name stands for elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
     written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
     rest = len(written) - len(own)
-    defined = dict(zip(symbols.values(), written, strict=False)) | dict(zip(own, written[rest:], strict=True))
+    # A name that stands for a part is defined as the part is, not by itself.
+    defined = dict(zip(symbols.values(), written, strict=False))
+    defined |= {symbol: e for symbol, e in zip(own, written[rest:], strict=True) if symbol not in defined}
     return defined, written[len(symbols) : rest]
 
 

@@ -163,7 +163,8 @@ class Arithmetic(Table):
             if base.op == "pow" and base.args[1].op == "const":
                 inner = base.args[1].data
                 # (x**(1/2))**2 is x only for x >= 0; integer exponents always multiply.
-                if isinstance(inner, int):
+                is_positive = base.args[0].op == "const" and base.args[0].data > 0 and not isinstance(inner, float)
+                if isinstance(inner, int) or is_positive:
                     return self.pow(base.args[0], self.const(inner * power))
             if base.op == "mul" and not _stays_one_factor(base):
                 return self.mul([self.pow(factor, exponent) for factor in base.args])
@@ -233,7 +234,7 @@ class Arithmetic(Table):
         """Return the terms of a sum, with products expanded that have a sum of guards among their factors."""
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
-            sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and _has_guard(factor)]
+            sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and has_guard(factor)]
             if term.op == "mul" and sums:
                 rest, terms = term.args[: sums[0]] + term.args[sums[0] + 1 :], term.args[sums[0]].args
                 plain = [part for part in terms if part.op != "guard"]
@@ -328,6 +329,6 @@ def _stays_one_factor(product: Node) -> bool:
     return True
 
 
-def _has_guard(total: Node) -> bool:
+def has_guard(total: Node) -> bool:
     """Return whether a sum has a guard among its terms."""
     return any(term.op == "guard" for term in total.args)

@@ -102,6 +102,8 @@ class Contractions(Arithmetic):
             return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
+        if not output and not any(labels for _, labels in factors):
+            return self.mul((self.const(coefficient), *(node for node, _ in factors)))
         # By id, so that a product is one node in whatever order it is written.
         factors.sort(key=_id_of)
         return self._core_or_view(coefficient, factors, output, sizes)

@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import ShapeError
+from sympy_tensordiff.graph.arithmetic import has_guard
 from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
 from sympy_tensordiff.graph.interning import Node, Number, Shape
 
@@ -204,7 +205,10 @@ class Elementwise(Contractions):
         if not shape:
             return super().select(condition, value, otherwise)
         condition, value, otherwise = (self._unbroadcast(arg, shape) for arg in (condition, value, otherwise))
-        return self.broadcast(super().select(self._push_view_into_condition(condition), value, otherwise), shape)
+        condition = self._push_view_into_condition(condition)
+        if any(arg.op == "guard" or has_guard(arg) for arg in (value, otherwise)):  # of numbers: they stay inside
+            return self.broadcast(self._plain("select", None, (condition, value, otherwise)), shape)
+        return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
         """Return whether ``value`` is 0 anyway where ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``,

@@ -8,7 +8,7 @@ labels and extents only: a graph of many einsums has few patterns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from sympy_tensordiff.graph.interning import Node, Number, Shape
@@ -215,7 +215,7 @@ class Gathering:
         # A node that occurs under several labels comes first under the labels of the output.
         if len({node for node, _ in operands}) < len(operands):
             position = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
-            ranks = _canonical_order(operands, position)
+            ranks = label_ranks(operands, position)
             operands.sort(key=lambda part: [ranks[label] for label in part[1]])
         return operands, out
 
@@ -294,16 +294,50 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
     return any(exponent.op == "const" and exponent.data < 0 for exponent in exponents)
 
 
-def _canonical_order(operands: Sequence[Operand], position: Mapping[Label, int]) -> dict[Label, int]:
-    """Return ranks of the labels that do not depend on the order of factors: by the nodes and axes that they label."""
-    ranks = {label: position.get(label, len(position)) for _, labels in operands for label in labels}
+def label_ranks(
+    operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
+) -> dict[Label, int]:
+    """Return an order of the labels that does not depend on how a product is written: by what is read under them.
+
+    Parameters
+    ----------
+    operands : sequence of (Node, labels)
+    place : mapping
+        The ranks of the labels of the result.
+    symmetric : collection of Node
+        Operands of which the two axes are one.
+    """
+    ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):
         uses: dict[Label, list[Any]] = {label: [] for label in ranks}
         for node, labels in operands:
-            node_key = (node.id, [ranks[label] for label in labels])
+            own = [ranks[label] for label in labels]
+            is_one = node in symmetric
             for axis, label in enumerate(labels):
-                uses[label].append((node_key, axis))
+                uses[label].append(((node.id, sorted(own) if is_one else own), 0 if is_one else axis))
         keys = {label: (rank, sorted(uses[label])) for label, rank in ranks.items()}
         order = sorted(keys.values())
         ranks = {label: bisect_left(order, key) for label, key in keys.items()}
     return ranks
+
+
+def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
+    """Return the operands of a product, with the labels of matrices that are ``known`` to be symmetric in one order.
+
+    A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
+    """
+    place = {label: n for n, label in enumerate(dict.fromkeys(output))}
+    symmetric = {arg for arg, labels in parts if len(labels) == 2 and labels[0] != labels[1] and known.get(arg)}
+    if not symmetric:
+        return list(parts)
+    ranks: Mapping[Label, int] = place
+    if any(arg in symmetric and not any(label in place for label in labels) for arg, labels in parts):
+        ranks = label_ranks(parts, place, symmetric)
+
+    def position(label: Label) -> tuple[int, int]:
+        return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
+
+    return [
+        (arg, labels[::-1] if arg in symmetric and position(labels[0]) > position(labels[1]) else labels)
+        for arg, labels in parts
+    ]

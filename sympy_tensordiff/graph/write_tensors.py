@@ -30,7 +30,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 from sympy_tensordiff.symbolic.matrix_notation import added_labels
 from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
-WrittenOperand = tuple[Any, tuple[int, ...]]
+WrittenOperand = tuple[Any, tuple[Any, ...]]
 """An operand in SymPy's terms and its labels."""
 
 
@@ -50,6 +50,38 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
     return [
         (arg, tuple(outer[label] for label in inputs)) for arg, inputs in zip(core.args, core.data.inputs, strict=True)
     ]
+
+
+def along_paths(
+    operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
+) -> list[WrittenOperand]:
+    """Return the operands, with the labels of symmetric matrices in the order of a path through the product.
+
+    ``known`` says which matrices are symmetric. A path starts at the first axis of the result, or at an end.
+    """
+    if not any(len(labels) == 2 and known.get(arg) for arg, labels in operands):
+        return list(operands)
+    place: dict[int, int] = {}
+    for label in (*output[:1], *(label for _, labels in operands for label in labels)):
+        if label not in place:
+            path = _reached(operands, label)
+            path = path if label in output[:1] else _reached(operands, path[-1])
+            place.update((label, len(place) + n) for n, label in enumerate(path))
+    return [
+        (arg, labels[::-1] if len(labels) == 2 and known.get(arg) and place[labels[0]] > place[labels[1]] else labels)
+        for arg, labels in operands
+    ]
+
+
+def _reached(operands: Sequence[tuple[Node, tuple[int, ...]]], start: int) -> list[int]:
+    """Return the labels that operands connect with one, in the order of their distance from it."""
+    found = {start: None}
+    queue = [start]
+    for label in queue:
+        for _, labels in operands:
+            queue += [other for other in dict.fromkeys(labels) if label in labels and other not in found]
+            found.update(dict.fromkeys(labels if label in labels else ()))
+    return queue
 
 
 def write_einsum(
@@ -101,7 +133,7 @@ def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
         factor, (expr,) = with_mean(factor, expr)
     elif isinstance(expr, TensorMul):
         for place, part in enumerate(expr.args):
-            rest, mean = mean_inside(factor, part)
+            rest, (mean,) = with_mean(factor, part) if isinstance(part, EinsumProduct) else (factor, [part])
             if mean is not part:
                 return rest, TensorMul(*expr.args[:place], mean, *expr.args[place + 1 :])
     return factor, expr
@@ -226,12 +258,12 @@ class TensorWriter(Forms, ABC):
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
         if self.reader.graph.letters and not names:
             names = self.names_of([*parts, (node, node.data.output)])
-        for arg, labels in parts:
+        for arg, labels in along_paths(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
                 operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))
             else:
-                operands.append(((yield self.visit(arg, scope)), labels))
+                operands.append(((yield self.visit(arg, scope)), tuple(labels)))
         extents = [self.form(extent, scope) for extent in node.data.extents]
         return write_einsum(node, operands, extents, names)
 

@@ -293,7 +293,7 @@ class _Check:
         shown = ", ".join(str(forms.form(form, scope)) for form in index)
         text = f"{name}[{shown}] is read outside of the shape of {name}, along axis {axis}, whatever the sizes"
         values = self.values(inside, around, bound)
-        mend = "mend the range, the index or the shape"
+        mend = "fix the range, the index or the shape"
         if values:
             point = ", ".join(f"{forms.symbol(v, scope)} = {forms.form(values[v], scope)}" for v in reversed(values))
             end = forms.form(tensor.shape[axis] - 1, scope)

@@ -46,17 +46,22 @@ class Axis(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part with a name, where it occurs first; ``order`` sorts its axes as they are bound there."""
+    """A part with a name, where it occurs first; ``order`` sorts its axes as they are bound there.
+
+    The name of one that is ``turned`` is that of the transpose of ``node``.
+    """
 
     key: Key
     node: Node
     axes: tuple[Axis, ...]
     order: tuple[int, ...]
+    turned: bool
 
     @property
     def shape(self) -> tuple[Affine, ...]:
         """The shape of the tensor that the part is: its axes, then those of the node."""
-        return (*(self.axes[n].extent for n in self.order), *self.node.shape)
+        own = self.node.shape[::-1] if self.turned else self.node.shape
+        return (*(self.axes[n].extent for n in self.order), *own)
 
 
 class Parts:
@@ -259,9 +264,14 @@ class Parts:
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
+        self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
         # What moves, scales or reads a part uses it, wherever it stands itself.
         users = [node for node in first.values() if _core(node) is node]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
+        transposes = Counter[Node]()  # more of them are needed than of the matrices themselves
+        for arg in (*roots, *(arg for node in users if node.op != "ein" for arg in self._used(node))):
+            if len(arg.shape) == 2:
+                transposes[_core(arg)] += 1 if arg.view and arg.data.inputs == (arg.data.output[::-1],) else -1
         parts: list[Part] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
@@ -270,7 +280,7 @@ class Parts:
             if isinstance(same, Key) and (worth or same in forced):
                 axes = (self._keys[node] or (same, ()))[1]
                 order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
-                parts.append(Part(same, node, axes, tuple(order)))
+                parts.append(Part(same, node, axes, tuple(order), transposes[node] > 0))
                 weights[same] = 0
         return parts
 
@@ -287,7 +297,7 @@ class Parts:
         """The part as a tensor over its axes."""
         node = self._over(part.node)
         if not part.axes:
-            return node
+            return self.graph.transposed(node) if part.turned else node
         axes = [part.axes[n] for n in part.order]
         moved = self.graph.substitute(
             node, {axis.variable: Affine.variable(axis.variable) + axis.first for axis in axes if axis.first}
@@ -298,9 +308,12 @@ class Parts:
         """The read of the leaf that stands for a node."""
         key = self._key(node)
         found, leaf = self._keys.get(node), self._leaves.get(key) if key else None
-        if leaf is None or found is None or node.shape:
+        if leaf is None or found is None:
             return leaf
-        axes = [found[1][n] for n in self._by_key[found[0]].order]
+        part = self._by_key[found[0]]
+        if node.shape:
+            return self.graph.transposed(leaf) if part.turned else leaf
+        axes = [found[1][n] for n in part.order]
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _over(self, node: Node) -> Node:
@@ -329,5 +342,5 @@ def _operations(node: Node) -> int:
     if node.op in ("add", "mul", "ein"):
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
-        return len(parts) - 1 + (node.op == "ein" and not node.view)
+        return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
     return 0 if node.op in _LEAVES | {"read"} else 1

@@ -17,6 +17,7 @@ Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, product
 
@@ -65,9 +66,48 @@ def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]
     return [done[root] for root in roots]
 
 
-class _Logistic:
-    def __init__(self, graph: Graph, numbers: bool) -> None:
+class Joining(ABC):
+    """A rewriting of products in which two factors, of whole tensors under the same labels, are joined."""
+
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
+
+    @abstractmethod
+    def form(self, node: Node) -> Node:
+        """Return `node`, whose arguments are in their final form, in its own."""
+
+    @abstractmethod
+    def may_join(self, factor: Node) -> bool:
+        """Whether `factor` may be the second one of two that are joined."""
+
+    @abstractmethod
+    def joined(self, first: Node, second: Node) -> list[Node] | None:
+        """Return the factors in place of two; None where these are not joined."""
+
+    def product(self, node: Node) -> Node:
+        """Two factors, of whole tensors under the same labels, as others."""
+        labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
+        factors = list(zip(node.args, labels, strict=True))
+        for second, own in [pair for pair in factors if self.may_join(pair[0])]:
+            for first, its in factors:
+                found = self.joined(first, second) if its == own and first is not second else None
+                if found is not None:
+                    rest = [pair for pair in factors if pair not in ((first, own), (second, own))]
+                    return self.form(self.again(node, [*rest, *((factor, own) for factor in found)]))
+        return node
+
+    def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
+        """A product of other factors; what has become a number has no labels."""
+        if node.op == "mul":
+            return self.graph.mul([factor for factor, _ in factors])
+        coefficient, _, output, extents = node.data
+        operands = [(factor, labels if factor.shape else ()) for factor, labels in factors]
+        return self.graph.ein(coefficient, operands, output, dict(enumerate(extents)))
+
+
+class _Logistic(Joining):
+    def __init__(self, graph: Graph, numbers: bool) -> None:
+        super().__init__(graph)
         self.numbers = numbers
         self.logarithms = Logarithms(graph, numbers)
 
@@ -119,18 +159,6 @@ class _Logistic:
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
-    def product(self, node: Node) -> Node:
-        """Two factors, of whole tensors under the same labels, as others."""
-        labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
-        factors = list(zip(node.args, labels, strict=True))
-        for second, own in [pair for pair in factors if self.may_join(pair[0])]:
-            for first, its in factors:
-                found = self.joined(first, second) if its == own and first is not second else None
-                if found is not None:
-                    rest = [pair for pair in factors if pair not in ((first, own), (second, own))]
-                    return self.form(self.again(node, [*rest, *((factor, own) for factor in found)]))
-        return node
-
     def may_join(self, factor: Node) -> bool:
         """Whether a factor may be the second one of two that are joined."""
         return self.raised(factor)[1] > 0 or (factor.op == "pow" and _is_call(factor.args[0], sympy.cosh))
@@ -163,14 +191,6 @@ class _Logistic:
             return None
         powers = (sympy.tanh, m), (sympy.sinh, k.data - m), (sympy.cosh, n.data + m)
         return [graph.pow(graph.call(function, argument), graph.const(power)) for function, power in powers]
-
-    def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """A product of other factors; what has become a number has no labels."""
-        if node.op == "mul":
-            return self.graph.mul([factor for factor, _ in factors])
-        coefficient, _, output, extents = node.data
-        operands = [(factor, labels if factor.shape else ()) for factor, labels in factors]
-        return self.graph.ein(coefficient, operands, output, dict(enumerate(extents)))
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """The m of ``exp(m*argument)``; 0 where there is none."""

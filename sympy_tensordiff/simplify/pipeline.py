@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.algebra import simplify
+from sympy_tensordiff.simplify.arccosines import with_finite_quotients
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
 from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, read_with_ranges, require_positive_divisors
@@ -41,6 +42,7 @@ DERIVATIVES: Passes = (
     (inline_single_reads, frozenset({"entry"})),
     (for_readers, CALLS),
     (simplify, WHOLE),
+    (with_finite_quotients, CALLS),
 )
 
 

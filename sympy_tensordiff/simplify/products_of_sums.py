@@ -258,7 +258,16 @@ class ProductsOfSums:
             numbers.append(graph.index(count))
         bound = [self.product(limits, graph.factors(term), facts) for term in body.args if term not in free]
         apart = graph.add([*bound, *(graph.mul([*numbers, term]) for term in free)])
+        if apart.op == "add" and any(self.opened(term) is not term for term in free):
+            apart = graph.add([*bound, *(graph.mul([*numbers, self.opened(term)]) for term in free)])
         return apart if apart.op != "add" else None
+
+    def opened(self, term: Node) -> Node:
+        """Return a multiple of an entry of a comprehension as its body there; another term as it is."""
+        number, core = self.graph.split_coefficient(term)
+        if core.op != "read" or core.args[0].op != "comprehension":
+            return term
+        return self.graph.scale(number, self.graph.entry(core.args[0], core.data))
 
 
 def _holds_loops(factor: Node) -> bool:

@@ -11,7 +11,7 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
-from sympy_tensordiff.graph.gathering import Labels, Operand
+from sympy_tensordiff.graph.gathering import Labels, Operand, in_order
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
@@ -26,7 +26,7 @@ from sympy_tensordiff.simplify.products import (
     rewritten,
     summed_axes,
 )
-from sympy_tensordiff.simplify.signs import with_signs
+from sympy_tensordiff.simplify.symmetry import is_symmetric, multiplied_out, with_equal_terms_joined
 
 LEVELS = 4
 """Sums within sums are looked at so deep, to see whether their terms cancel."""
@@ -74,7 +74,7 @@ def recognise(
                     break
             else:
                 if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in facts.symmetric:
-                    facts.symmetric[node] = _is_symmetric(graph, node, facts.symmetric)
+                    facts.symmetric[node] = is_symmetric(graph, node, facts.symmetric)
                 return node
 
     return rewritten(graph, roots, nodes, rewriting, facts.uses)
@@ -158,6 +158,11 @@ def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None
 
 
+def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(A B) C + A (B C) = 2 A (B C): terms that are one product in two groupings"""
+    return with_equal_terms_joined(graph, node, facts.symmetric)
+
+
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """-c x + c y = c (y - x), where a term loses the multiple that it is"""
     if not node.shape:
@@ -213,6 +218,25 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None
 
 
+def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(sqrt(2) x)**2 = 2 x**2"""
+    power = _integer(node.args[1])
+    factor, core = graph.split_view(node.args[0])
+    if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
+        return None
+    roots: list[Node] = []
+    rest: list[Operand] = []
+    for arg, labels in zip(core.args, core.data.inputs, strict=True):
+        own = [] if labels else [f for f in graph.factors(arg) if f.op == "pow" and f.args[0].op == "const"]
+        roots += own
+        rest.append((graph.mul([f for f in graph.factors(arg) if f not in own]) if own else arg, labels))
+    number = graph.pow(graph.mul((graph.const(factor), *roots)), node.args[1])
+    if not roots or number.op != "const" or not any(labels for _, labels in rest):
+        return None
+    inner = graph.ein(1, rest, core.data.output, dict(enumerate(core.data.extents)))
+    return graph.scale(number.data, graph.pow(inner, node.args[1]))
+
+
 def _integer(exponent: Node) -> int:
     """The value of a constant integer exponent; 0 for all others."""
     return exponent.data if exponent.op == "const" and isinstance(exponent.data, int) else 0
@@ -237,7 +261,7 @@ def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
     """The same, with additions in its terms, which may cancel in turn."""
     product = product_of(graph, node)
-    product = product._replace(parts=_without_cores(product.parts))
+    product = product._replace(parts=multiplied_out(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
     for n, (addition, own) in enumerate(product.parts):
         if addition.op == "add" and any(labels[label] == 1 and label not in product.output for label in own):
@@ -265,13 +289,8 @@ def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Nod
     if is_view(term) and term.args and is_core(term.args[0]) and len(set(term.data.output)) == len(labels):
         named = dict(zip(term.data.output, labels, strict=True))
         parts = [ones, *inner_parts(term.args[0], [named[label] for label in term.data.inputs[0]])]
-    parts = [*product.parts, *_without_cores(parts)]
+    parts = [*product.parts, *multiplied_out(parts, level=1)]
     return build(graph, product._replace(coefficient=coefficient * product.coefficient, parts=parts))
-
-
-def _without_cores(parts: Sequence[Operand]) -> list[Operand]:
-    """Operands, with those of a product in the place of the product."""
-    return [own for part in parts for own in (inner_parts(*part) if is_core(part[0]) else [part])]
 
 
 def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -290,19 +309,8 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
         return None
     _, inputs, output, extents = node.data
     given: list[Operand] = list(zip(node.args, inputs, strict=True))
-    parts = _in_order(given, output, facts.symmetric)
+    parts = in_order(given, output, facts.symmetric)
     return None if parts == given else graph.ein(1, parts, output, dict(enumerate(extents)))
-
-
-def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """The operands of a product, those that are symmetric with their labels in one order."""
-    place = {label: 2 * n for n, label in enumerate(output)}
-    found: list[Operand] = []
-    for arg, labels in parts:
-        # What is summed stands behind the first axis and before all others, as in A @ x and X @ A.
-        first, second = [place.get(label, 1) for label in labels] if len(labels) == 2 else (0, 0)
-        found.append((arg, labels[::-1] if first > second and known.get(arg) else labels))
-    return found
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -332,67 +340,21 @@ def _is_repeated(tensor: Node) -> bool:
     return is_view(tensor)
 
 
-def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
-    """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
-    if node.op == "cof":
-        return bool(node.data == 1 and known.get(node.args[0]))
-    if node.op == "ein":
-        return _may_be_flipped(graph, node) and _flipped(graph, node, known) is node
-    for arg in node.args:
-        if arg.op == "comprehension" and arg not in known:
-            known[arg] = _has_symmetric_entries(graph, arg)
-    if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
-        return {_flipped(graph, term, known) for term in node.args} == set(node.args)
-    return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
-
-
-def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
-    """Whether a comprehension has one entry at ``i, j`` and at ``j, i``, but for signs of bases of even powers."""
-    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        return False
-    (first, second), _, body = graph.open(matrix)
-    turned = graph.substitute(body, {first: Affine.variable(second), second: Affine.variable(first)})
-    one, other = with_signs(graph, [body, turned])
-    return one is other
-
-
-_OTHER = frozenset({"comprehension", "lse"})
-"""Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
-
-
-def _may_be_flipped(graph: Graph, node: Node) -> bool:
-    """Whether the same tensors stand at one axis of a product as at the other: a quick answer for most."""
-    product = product_of(graph, node)
-    parts = inner_parts(node, product.output) if is_core(node) else product.parts
-    first, second = product.output
-    at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
-    return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
-
-
-def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
-    """The transpose of a matrix, of a product from its operands; a scalar term itself."""
-    if not term.shape or known.get(term):
-        return term
-    if term.op != "ein":
-        return graph.transposed(term)
-    product = product_of(graph, term)
-    parts = inner_parts(term, product.output) if is_core(term) else product.parts
-    output = tuple(product.output)[::-1]
-    return graph.ein(product.coefficient, _in_order(parts, output, known), output, product.extents)
-
-
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
     "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
-    "pow": (_sigmoid, _power, _outside),
-    "add": (_complement, _scalar_inside, _collected, _content),
+    "pow": (_sigmoid, _power, _roots_outside, _outside),
+    "add": (_complement, _scalar_inside, _collected, _alike, _content),
     "mul": (_cancelled,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
+
+WITHOUT_TRANSPOSES: Rules = {"ein": (_unmoved, _ordered)}
+"""The same, without the transposes of what is symmetric."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
 """The rules one by one."""

@@ -104,6 +104,8 @@ class _Signs:
             case "call" if len(args) == 1 and args[0].number < 0 and node.data in ODD | EVEN:
                 call = self.graph.call(node.data, [self.opposite(args[0])])
                 return self.split(self.graph.neg(call) if node.data in ODD else call)
+            case "compare" if node.data in ("eq", "ne") and node.args[1] is self.graph.zero:
+                return self.split(self.graph.with_args(node, [args[0].core, node.args[1]]))
             case "sum" | "guard":
                 inner = args[0]
                 core = self.graph.with_args(node, [inner.core])

@@ -63,6 +63,7 @@ def merged_sums(
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
+            new = _constants_outside(graph, new, sizes) if "add" in graph.kinds else new
         elif new.op == "select":
             new = graph.with_args(new, [new.args[0], *(_common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
@@ -73,6 +74,20 @@ def _common_outside(graph: Graph, body: Node) -> Node:
     """A summand with common factors outside of an addition, of which terms may cancel then."""
     new = common_outside(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
+
+
+def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
+    """Return a sum with the factors that depend on no index in front of it: ``Sum e*f[i]`` is ``e*Sum f[i]``.
+
+    The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
+    """
+    factors = graph.factors(total.args[0]) if total.op == "sum" else ()
+    outside = [factor for factor in factors if factor.plain and factor.total and factor.free <= sizes]
+    outside = [factor for factor in outside if not any(part.op == "read" and part.data for part in reachable(factor))]
+    if not outside or len(outside) == len(factors):
+        return total
+    rest = graph.mul([factor for factor in factors if factor not in outside])
+    return graph.mul([*outside, graph.rebind(total, rest)])
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:

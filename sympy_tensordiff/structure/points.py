@@ -223,5 +223,5 @@ def check_inside(index: Any, length: int, description: str, error: type[OutOfSha
     if positions.size and not (positions.min() >= 0 and positions.max() < length):
         wrong = positions[(positions < 0) | (positions >= length)].flat[0]
         raise error(
-            f"{description} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes"
+            f"{description} reads at {wrong}, but the positions there are 0 to {length - 1}: fix the data or the sizes"
         )

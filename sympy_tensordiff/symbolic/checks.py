@@ -191,5 +191,5 @@ def _message(entry: TensorEntry, axis: int, form: Affine, point: dict[int, int],
     shape = tuple(entry.tensor.shape)
     return (
         f"{entry} leaves the shape {shape}: at {where} its index {entry.indices[axis]} of axis {axis} is "
-        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; mend the range, the index or the shape"
+        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; fix the range, the index or the shape"
     )

@@ -36,6 +36,9 @@ simplified = Hook(lambda expr: expr)
 formula = Hook(str)
 """The LaTeX in which notebooks show one or several results of these classes."""
 
+lines = Hook(lambda expr: None)
+"""The parts of an expression that is too long for one text, with their names, then what is left with None; or None."""
+
 notations: dict[Any, Callable[[Any], Any]] = {}
 """From a class to what ``expr.rewrite`` of it gives for every class of ours."""
 

@@ -194,10 +194,17 @@ def total(terms: Iterable[Any]) -> Any:
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
-    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0]))
+    # A matrix stands before its own transpose: M + M.T.
+    written = [term for _, term in signed]
+    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _is_second(item[1], written)))
     if signed[0][0] and not signed[-1][0]:
         signed.insert(0, signed.pop())
     return Sum(tuple(signed))
+
+
+def _is_second(term: Any, terms: Sequence[Any]) -> bool:
+    """Whether a term is the transpose of another one."""
+    return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
 def product(
@@ -228,57 +235,82 @@ def product(
     return Product(number, tuple(all_scalars), tuple(all_inner), tuple(all_factors), tuple(all_divisors))
 
 
-def transposed(matrix: Any) -> Any:
-    """The transpose of a notation of rank 2."""
+def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
+    """The transpose of a notation of rank 2; the notation itself where it is symmetric by its form.
+
+    Sums are transposed term by term if ``by_terms``: not where a term may be a vector that is repeated to a matrix.
+    """
     match matrix:
         case Transposed(inner):
             return inner
         case Variant(text, formula):
-            return Variant(transposed(text), transposed(formula))
+            return Variant(transposed(text, by_terms=False), transposed(formula))
         case Leaf(variable) if getattr(variable, "symmetric", False):
             return matrix
-        case Inverse(inner) | Call("adj", (inner,)) if transposed(inner) is inner:
+        case Inverse(inner) | Call("adj", (inner,)) | Power(inner, Leaf()) if (
+            transposed(inner, by_terms=by_terms) is inner
+        ):
             return matrix
-        case Sum(terms) if _is_symmetric(terms):
-            return matrix
+        case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
+            return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
+        case Repeated(scalar, shape):
+            return Repeated(scalar, shape[::-1])
         case Outer(column, row):
-            return Outer(row, column)
-        case Diagonal():
+            return matrix if is_same(column, row) else Outer(row, column)
+        case Diagonal() | Constant("identity"):
             return matrix
         case Constant(name, shape):
-            return matrix if name == "identity" else Constant(name, shape[::-1])
-        case Product(factors=[factor], divisors=[]):
-            moved = transposed(factor)
-            return matrix if moved is factor else matrix._replace(factors=(moved,))
-        case Product(factors=factors, divisors=[]):
-            return _fewer(matrix, matrix._replace(factors=tuple(map(transposed, factors))))
-        case Chain(factors):
-            return _fewer(matrix, Chain(tuple(map(transposed, factors[::-1]))))
+            return Constant(name, shape[::-1])
+        case Product(factors=factors, divisors=[]) | Chain(factors):
+            moved = tuple(transposed(factor, by_terms=by_terms) for factor in factors)
+            turned = Chain(moved[::-1]) if isinstance(matrix, Chain) else matrix._replace(factors=moved)
+            return _fewer(matrix, turned)
     return Transposed(matrix)
 
 
-def _is_symmetric(terms: Sequence[tuple[bool, Any]]) -> bool:
-    """Whether the terms of a sum are symmetric, or variables that are there with their transposes."""
-    rest = [(sign, term) for sign, term in terms if transposed(term) is not term]
-    plain = all(
-        isinstance(term, Leaf) or (isinstance(term, Transposed) and isinstance(term.matrix, Leaf)) for _, term in rest
-    )
-    return plain and {(sign, transposed(term)) for sign, term in rest} == set(rest)
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two notations are equal; tuples of two classes are not, whatever they hold."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other)
+
+
+def _has_same_terms(one: Sum, other: Sum) -> bool:
+    """Whether two sums have the same terms with the same signs, in any order."""
+    rest = list(other.terms)
+    for term in one.terms:
+        place = next((n for n, own in enumerate(rest) if is_same(term, own)), None)
+        if place is None:
+            return False
+        del rest[place]
+    return True
 
 
 def _fewer(matrix: Any, moved: Any) -> Any:
-    """The transpose of a product: of the whole, or of its factors where that makes fewer of them."""
-    count = count_transposes(moved)
-    return moved if count <= count_transposes(matrix) else Transposed(matrix)
+    """The transpose of a product: the product if it is the same, ``moved``, or the whole where that has fewer."""
+    if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
+        return matrix
+    most = count_transposes(matrix) + (not isinstance(matrix, Sum))
+    is_one_factor = isinstance(matrix, Product) and len(matrix.factors) == 1
+    return moved if is_one_factor or count_transposes(moved) <= most else Transposed(matrix)
 
 
 def count_transposes(notation: Any) -> int:
-    """The transposes that are factors, and factors of factors."""
-    if isinstance(notation, Variant):
-        return count_transposes(notation.text)
-    if isinstance(notation, Transposed):
-        return 1 + count_transposes(notation.matrix)
-    return sum(map(count_transposes, notation.factors)) if isinstance(notation, (Product, Chain)) else 0
+    """The transposes that are factors or terms, and those of factors and terms of these."""
+    match notation:
+        case Variant(text):
+            return count_transposes(text)
+        case Transposed(matrix):
+            return 1 + count_transposes(matrix)
+        case Product(factors=factors) | Chain(factors):
+            return sum(map(count_transposes, factors))
+        case Sum(terms):
+            return sum(count_transposes(term) for _, term in terms)
+    return 0
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:

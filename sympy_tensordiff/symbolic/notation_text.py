@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from sympy import Mul, Pow
+from sympy import Mul, Pow, S
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import PRECEDENCE, precedence
 
@@ -149,7 +149,7 @@ class TextWriter(Writer):
         above += [] if number.is_Rational else [self.printer.parenthesize(abs(number), MUL)]
         below = [self.at(divisor.tensor, POW) for divisor in notation.divisors]
         below += [str(number.q)] if number.is_Rational and number.q != 1 else []
-        for scalar in Mul.make_args(Mul(*notation.scalars)):
+        for scalar in _with_one_root(Mul.make_args(Mul(*notation.scalars))):
             if isinstance(scalar, Pow) and scalar.exp.could_extract_minus_sign():
                 below.append(self.printer.parenthesize(1 / scalar, MUL, strict=False))
             elif scalar != 1:
@@ -213,6 +213,16 @@ class TextWriter(Writer):
             return self.call(total)
         subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")
         return self.named("EinsumProduct", [subscripts, *self.arguments(notation.operands)])
+
+
+def _with_one_root(factors: Sequence[Any]) -> list[Any]:
+    """Return scalar factors with the quotient of two roots of numbers as one root: ``sqrt(2/pi)``."""
+    roots = [factor for factor in factors if factor.is_Pow and abs(factor.exp) == S.Half and factor.base.is_positive]
+    roots = [factor for factor in roots if factor.is_number]
+    if len({factor.exp for factor in roots}) < 2:
+        return list(factors)
+    quotient = Mul(*(factor.base if factor.exp.is_positive else 1 / factor.base for factor in roots))
+    return [Pow(quotient, S.Half, evaluate=False), *(factor for factor in factors if factor not in roots)]
 
 
 def sum_of_axes(notation: Contraction) -> Call | None:

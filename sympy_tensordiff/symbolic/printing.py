@@ -8,22 +8,26 @@ asks the node for a method of its own name first. `sympy.lambdify` prints code, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from math import prod
+from math import gcd, prod
 from types import FrameType
 from typing import Any
 
-from sympy import Add, Idx, Mul, S, Symbol, latex, srepr
+from sympy import Add, Idx, Integer, Mod, Mul, Piecewise, S, Symbol, latex, srepr
 from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE, precedence_traditional
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 from sympy.printing.str import StrPrinter
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.depth import LARGEST, measures
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.readable import show_index, with_methods
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 
 def short(tensor: Any) -> str:
@@ -47,18 +51,47 @@ def refuse_unprintable(node: Any, notation: str) -> None:
     found = measures(node)
     if found.is_unprintable:
         raise UnsupportedError(
-            f"{notation} of a {type(node).__name__} of {found.described}: that is too much to print; td.vjp, "
-            "td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
+            f"{notation} of a {type(node).__name__} of {found.described}: that is too much to print as one formula; "
+            "td.latex(expr, parts=True) and td.cse(expr) write it in parts, td.name gives parts names; td.vjp, "
+            "td.generate_code and td.lambdify take it as it is"
         )
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """The text of what is too large for one, or of a point that `Subs` names; None for all else."""
+    """Return the text of what is too large for one, or of a point that `Subs` names; None for all else.
+
+    What is too large is shown by its parts, one per line, where it is printed alone, and has a short text elsewhere.
+    """
     found = measures(node)
     if found.is_unprintable:  # a text all the same: messages and debuggers need one
-        own = f" ({found.digest.hex()})" if names_a_point(printer) else ""
-        return f"<{type(node).__name__} of {found.described}, too much to print{own}>"
+        is_point = names_a_point(printer)
+        lines = None if is_point or printer._print_level > 1 else in_parts(node)
+        return described(node, f" ({found.digest.hex()})" if is_point else "") if lines is None else lines
     return str(srepr(node)) if names_a_point(printer) else None
+
+
+def described(node: Any, end: str = "") -> str:
+    """Return the class and the size of an expression, in place of its text."""
+    return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
+
+
+def in_parts(node: Any) -> str | None:
+    """Return the parts of an expression and what is left of it, one per line; None where that is too long as well."""
+    if len(nodes_in([node])) > MOST_NODES:
+        return None
+    lines = hooks.lines(node)
+    if lines is None or len(lines) > MOST_LINES or sum(measures(part).size for _, part in lines) > LARGEST:
+        return None
+    if any(measures(part).is_unprintable for _, part in lines):
+        return None
+    return "\n".join(str(part) if symbol is None else f"{symbol} = {part}" for symbol, part in lines)
+
+
+MOST_NODES = 2_000
+"""An expression of more nodes is not looked through for the sake of a text."""
+
+MOST_LINES = 60
+"""More parts are not printed."""
 
 
 class Printed:
@@ -134,16 +167,22 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """A name in LaTeX: a word in roman letters, since in italics it reads as a product; dalpha as a differential."""
-    if not (name.isalpha() and name.isascii() and len(name) > 1):
-        return name
-    greek = latex(Symbol(name[1:])) if name[0] == "d" else ""
-    return rf"\mathrm{{d}}{greek}" if greek.startswith("\\") else rf"\mathrm{{{name}}}"
+    """A name in LaTeX: a word in roman letters, since in italics it reads as a product, and dx as a differential."""
+    if found := _DIFFERENTIAL.fullmatch(name):
+        base = latex(Symbol(found[1]))
+        if len(found[1]) == 1 or base.startswith("\\"):
+            return rf"\mathrm{{d}}{base}{found[2]}"
+    return rf"\mathrm{{{name}}}" if name.isalpha() and name.isascii() and len(name) > 1 else name
+
+
+_DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
+"""The text of a derivative by something: its name, and a subscript in LaTeX."""
 
 
 def shown_body(printer: Any, body: Any) -> Any:
     """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
-    with positive_first(printer), with_methods(printer, **_fractions_joined(printer), **_number_outside(printer)):
+    methods = {**_fractions_joined(printer), **_number_outside(printer), **_remainders_without_brackets(printer)}
+    with positive_first(printer), with_methods(printer, **methods):
         return printer._print(body)
 
 
@@ -158,7 +197,11 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
     def ordered(expr: Any, order: Any = None) -> list[Any]:
         terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
         fixed = (order or printer.order) == "none"
-        return terms if fixed else sorted(terms, key=lambda term: bool(term.as_coeff_Mul()[0].is_negative))
+        return (
+            terms
+            if fixed
+            else sorted(terms, key=lambda term: (bool(term.as_coeff_Mul()[0].is_negative), term.is_Number))
+        )
 
     return with_methods(printer, _as_ordered_terms=ordered)
 
@@ -186,14 +229,38 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
     return {"_print_Add": added, "_print_Mul": multiplied} if isinstance(printer, (LatexPrinter, StrPrinter)) else {}
 
 
+def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
+    """What brackets a remainder in LaTeX, and not each term and factor that has one somewhere, as SymPy does."""
+
+    # What is asked for its precedence looks for a frame of this name (`position_in_formula`).
+    def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
+        if not expr.has(Mod):
+            return bool(LatexPrinter._needs_mul_brackets(printer, expr, first, last))
+        if expr.is_Mul:
+            return bool(not first and expr.could_extract_minus_sign())
+        return (
+            isinstance(expr, (Mod, Piecewise)) or expr.is_Relational or precedence_traditional(expr) < PRECEDENCE["Mul"]
+        )
+
+    def _needs_add_brackets(expr: Any) -> bool:
+        return bool(expr.is_Add or expr.is_Relational or isinstance(expr, Mod))
+
+    if not isinstance(printer, LatexPrinter):
+        return {}
+    return {"_needs_mul_brackets": _needs_mul_brackets, "_needs_add_brackets": _needs_add_brackets}
+
+
 def _content(expr: Any) -> tuple[Any, Any]:
     """The rational number that all terms of a sum have but for their signs, and the sum without it; else 1.
 
     Indices stay as they are, and so do multiples of fractions that would be in a fraction.
     """
     parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
-    number = abs(parts[0][0])
-    if number == 1 or any(not c.is_Rational or abs(c) != number or rest.is_integer for c, rest in parts):
+    if any(not c.is_Rational or rest.is_integer for c, rest in parts):
+        return S.One, expr
+    whole = all(c.is_Integer for c, _ in parts)
+    number = Integer(gcd(*(int(c) for c, _ in parts))) if whole else abs(parts[0][0])
+    if number == 1 or any(not (whole or abs(c) == number) for c, _ in parts):
         return S.One, expr
     factors = [factor for _, rest in parts for factor in Mul.make_args(rest)]
     if not number.is_Integer and any(f.is_Pow and f.exp.could_extract_minus_sign() for f in factors):
@@ -202,11 +269,13 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """What prints ``floor(p/2 + 1/2)`` as in indices and bounds: ``floor((p + 1)/2)``."""
+    """What prints ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``, as in bounds; values stay as they are."""
 
     def rounded(expr: Any, **how: Any) -> Any:
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
-        return own(printer, expr, **how) if printer.order == "none" else show_index(printer, expr, **how)
+        is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
+        joined = is_index and printer.order != "none"
+        return show_index(printer, expr, **how) if joined else own(printer, expr, **how)
 
     return {"_print_floor": rounded, "_print_ceiling": rounded}
 
@@ -257,6 +326,10 @@ class NoCode:
     """Mixin of all nodes."""
 
     is_tensor_entry = False
+
+    def __format__(self: Any, spec: str) -> str:
+        """Return the text; in messages, what is too large for one line is named by its class and size."""
+        return described(self) if not spec and measures(self).is_unprintable else format(str(self), spec)
 
 
 for _name in METHODS:

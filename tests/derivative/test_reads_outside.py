@@ -29,15 +29,15 @@ OUTSIDE = {
     "one too many": (IndexedSum(x[i], (i, 0, n)), "for i = n the index is n, .*; write (i, 0, n - 1)"),
     "the next": (TensorComprehension(x[i + 1] - x[i], (i, n)), "x[i + 1] .*for i = n - 1 .*; write (i, n - 1)"),
     "the one before": (IndexedSum(x[i - 1], (i, 0, n - 1)), "for i = 0 the index is -1, .*; write (i, 1, n - 1)"),
-    "from the end": (TensorComprehension(x[n - i], (i, n)), "for i = 0 the index is n, .*; mend the range, the index"),
-    "a stride": (TensorComprehension(x[2 * i + 2], (i, n)), "for i = n - 1 the index is 2*n, not in 0 … n - 1; mend"),
+    "from the end": (TensorComprehension(x[n - i], (i, n)), "for i = 0 the index is n, .*; fix the range, the index"),
+    "a stride": (TensorComprehension(x[2 * i + 2], (i, n)), "for i = n - 1 the index is 2*n, not in 0 … n - 1; fix"),
     "two indices": (
         IndexedSum(x[i + k] * y[k], (k, 0, m - 1), (i, 0, n)),
         "for i = n, k = m - 1 the index is m + n - 1",
     ),
     "a triangle": (IndexedSum(x[j] * c, (j, 0, i), (i, 0, n)), "for i = n, j = n the index is n"),
     "a loop that is empty at first": (IndexedSum(x[j + n], (j, 0, i - 1), (i, 0, n)), "x[j + n] .*whatever the sizes"),
-    "a quotient": (IndexedSum(x[floor(i / 2)], (i, 0, 2 * n)), "x[floor(i/2)] .*whatever the sizes; mend the range"),
+    "a quotient": (IndexedSum(x[floor(i / 2)], (i, 0, 2 * n)), "x[floor(i/2)] .*whatever the sizes; fix the range"),
     "a remainder": (IndexedSum(x[Mod(i, 2) + n], (i, 0, 5)), "x[n + Mod(i, 2)] .*whatever the sizes"),
     "a bound": (
         IndexedSum(x[i], (i, 0, Max(n, m))) * y[0],

@@ -88,3 +88,50 @@ def test_compiled_helpers_are_plain_python():
     assert [function(1.0, at) for at in (0.0, float("inf"))] == [0.0, 0.0]
     assert abs(function(1.0, 1e-3) + exact(1, 1e-3)) < 1e-17
     assert "spherical_bessel" in td.generate_code([x], derivatives(1)[1], "cuda")
+
+
+FROM = 1 - np.array([0.0, 1e-12, 1e-7, 0.01, 0.7, 1.5])
+"""Cosines of angles from 0 on."""
+
+
+def slopes_of_squares(order, cosine):
+    """The derivatives of ``acos(c)**2`` by ``c``: from ``(1 - c**2) f'' - c f' = 2``, differentiated; limits at 1."""
+    with mpmath.workdps(60):
+        c = mpmath.mpf(cosine)
+        if c == 1:
+            # By Leibniz' rule at c = 1: (2*k + 1)*f^(k + 1) = -k**2*f^(k), where f' = -2.
+            found = mpmath.mpf(-2)
+            for k in range(1, order):
+                found *= -mpmath.mpf(k * k) / (2 * k + 1)
+            return float(found)
+        return float(mpmath.diff(lambda u: mpmath.acos(u) ** 2, c, order, h=mpmath.mpf(10) ** -25))
+
+
+@pytest.mark.parametrize(
+    ("function", "sign"),
+    [
+        (td.IndexedSum(sympy.acos(x[i]) ** 2, (i, 0, n - 1)), 1),
+        (td.IndexedSum((sympy.acos(x[i]) - sympy.pi) ** 2, (i, 0, n - 1)), -1),
+        (td.sum(td.acos(x) ** 2), 1),
+        (td.sum((td.acos(x) - sympy.pi) ** 2), -1),
+    ],
+    ids=["acos", "to pi", "whole acos", "whole to pi"],
+)
+def test_squared_angles_have_derivatives_at_their_ends(function, sign):
+    """The slope of the angle is infinite there."""
+    d = td.TensorSymbol("d", n)
+    gradient = td.gradient(function, x)
+    results = (gradient, td.hvp(function, x, d), td.jvp(td.hvp(function, x, d), x, d))
+    found = td.lambdify([x, d], results, "numpy")(sign * FROM, np.ones(len(FROM)))
+    for order, values in enumerate(found, 1):
+        expected = [sign**order * slopes_of_squares(order, at) for at in FROM]
+        np.testing.assert_allclose(values, expected, 1e-6, err_msg=str(order))
+
+
+def test_a_squared_distance_on_a_sphere_is_smooth_where_points_meet():
+    u, v = td.TensorSymbol("u", 3), td.TensorSymbol("v", 3)
+    distance = td.acos(td.dot(u, v)) ** 2
+    at = np.array([0.6, 0.0, 0.8])
+    slope, curvature = td.lambdify([u, v], (td.gradient(distance, u), td.hessian(distance, u)), "numpy")(at, at)
+    np.testing.assert_allclose(slope, -2 * at, 1e-7)
+    np.testing.assert_allclose(curvature, 2 / 3 * np.outer(at, at), 1e-7)

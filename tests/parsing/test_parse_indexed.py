@@ -55,6 +55,7 @@ MEANINGS = {
     "s = x[7//2 - 2]*(7 % 4)//1.5": sympy.floor(2 * x[1]),
     "s = x[0]*E*pi  # the end = here": x[0] * sympy.E * sympy.pi,
     "s = ln(x[0])": sympy.log(x[0]),
+    "s = sinc(x[0])*jn(1, x[1])": sympy.sinc(x[0]) * sympy.jn(1, x[1]),
     "s = ((a)); ": a,
 }
 

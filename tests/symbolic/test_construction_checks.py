@@ -28,7 +28,7 @@ def total(body, *limits):
 
 LEAVES = {
     "axis too long": (table(z[i], (i, 4)), r"z\[i\] leaves the shape \(3,\): at i = 3 its index i of axis 0 is 3"),
-    "behind": (table(z[i + 1], (i, 3)), r"at i = 2 its index i \+ 1 of axis 0 is 3, outside of 0 … 2; mend"),
+    "behind": (table(z[i + 1], (i, 3)), r"at i = 2 its index i \+ 1 of axis 0 is 3, outside of 0 … 2; fix"),
     "before": (table(z[i - 1], (i, 3)), "at i = 0 its index i - 1 of axis 0 is -1"),
     "stride": (total(z[2 * i], (i, 0, 2)), "at i = 2 its index 2*"),
     "sum": (total(sympy.exp(z[i]) + 1, (i, 2, 5)), "at i = 5"),

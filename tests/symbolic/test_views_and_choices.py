@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import pytest
 import sympy
 from every import every
 from sympy import Piecewise
@@ -129,3 +130,17 @@ def test_derivatives_are_those_of_differences(seeds):
             array[place] += step
             sides.append(float(evaluate(total, {**SIZES, **at, symbol: array})))
         assert np.isclose(slope[place], (sides[0] - sides[1]) / 2e-6, rtol=1e-4, atol=1e-5), (seed, str(total))
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_numbers_with_conditions_on_sizes_are_chosen_entry_by_entry(size):
+    """The condition of a number stays inside of the choice, which is a tensor."""
+    s = sympy.Symbol("s", real=True)
+    number = sympy.Piecewise((s, n > 3), (0, True))
+    at = np.linspace(-1, 1, size)
+    value = 2.0 if size > 3 else 0.0
+    for other, otherwise in ((0, 0 * at), (u, at)):
+        choices = (td.where(td.greater(u, 0), number, other), td.where(td.greater(u, 0), 2 + number * s, other))
+        one, two = td.lambdify([u, s], choices, "numpy")(at, 2.0)
+        np.testing.assert_array_equal(one, np.where(at > 0, value, otherwise))
+        np.testing.assert_array_equal(two, np.where(at > 0, 2 + 2 * value, otherwise))

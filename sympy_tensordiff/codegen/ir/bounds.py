@@ -67,10 +67,10 @@ class _BoundsChecker:
                 self.check_access(read.load, read.context)
             if isinstance(statement, Loop | If):
                 self.check_statements(statement.body, (*rows, *known))
-            elif isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
+                continue
+            if isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
                 self.data.add(statement.name)
-            else:
-                rows = (*rows, *known)
+            rows = (*rows, *known)
 
     def check_access(self, load: Load, rows: Rows) -> None:
         """Raise VerificationError unless an access is in bounds, depends on data, or was proved before scheduling."""

@@ -160,8 +160,13 @@ def rows_of(statement: Statement) -> Rows:
         return loop_rows(statement) if isinstance(statement, Loop) else statement.conditions
     # A reduction only increases, or decreases, an integer: it stays on one side of its first value.
     if isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
-        end = Affine.variable(statement.name)
-        return _bound_rows(statement.value, end, end - 1)
+        end, ends = Affine.variable(statement.name), statement.value
+        single = ends.lows if len(ends.lows) == 1 and not ends.highs else ()
+        # The maximum of a single bound equals it, rounded up.
+        return (
+            *_bound_rows(ends, end, end - 1),
+            *(Row("ge", low.form - low.divisor * (end - 1) - 1) for low in single),
+        )
     return ()
 
 

@@ -100,7 +100,7 @@ class _Checks:
             message += f", which holds values of {', '.join(sources)}" if sources else ""
         message += f", along axis {axis}"
         if certain:
-            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
+            raise OutOfShapeError(f"{message}, whatever the sizes; fix the range, the index or the shape")
         message += "; the sizes of the arguments do not fit the expression"
         self.checks[Check(violation, message, points)] = None
 

@@ -52,11 +52,7 @@ FUNCTIONS: MappingProxyType[str, FunctionSpec] = MappingProxyType(
         **{name: FunctionSpec(sympy.Min, 1, 0) for name in ("min", "Min")},
         **{name: FunctionSpec(sympy.Mod, 2, 2) for name in ("mod", "Mod")},
         **{name: FunctionSpec(sympy.KroneckerDelta, 2, 2) for name in ("delta", "KroneckerDelta")},
-        **{
-            "atan2": FunctionSpec(sympy.atan2, 2, 2),
-            "Eq": FunctionSpec(sympy.Eq, 2, 2),
-            "Ne": FunctionSpec(sympy.Ne, 2, 2),
-        },
+        **{name: FunctionSpec(getattr(sympy, name), 2, 2) for name in ("atan2", "jn", "Eq", "Ne")},
         "Heaviside": FunctionSpec(sympy.Heaviside, 1, 2),
     }
 )

@@ -1,0 +1,146 @@
+"""Equations in LaTeX: one formula, or one with the definitions of its parts below, after "where"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.derivative.named_parts import cse
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.signatures import Scalar
+from sympy_tensordiff.symbolic.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.traversal import named_in
+
+LONGEST_FORMULA = 120
+"""A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
+
+LEAST_SAVING = 0.8
+"""An equation in parts has to have fewer signs than so many times those of the formula: names cost a reader, too."""
+
+_SIMPLE = re.compile(r"[A-Za-z]|\\[A-Za-z]+|\\math[a-z]+\{\w+\}")
+_SIGN = re.compile(r"\\[A-Za-z]+|[^\s{}^_&\\]")
+_UNSEEN = frozenset(
+    {r"\left", r"\right", r"\mathrm", r"\operatorname", r"\text", r"\quad", r"\frac", r"\begin", r"\end"}
+)
+
+
+@explained
+def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
+    r"""An expression as an equation in LaTeX, without delimiters.
+
+    Parameters
+    ----------
+    expr : Expr, or sequence of Expr
+        Scalars and tensor expressions. Several are equations one below the other.
+    name : str, or sequence of str, optional
+        The left-hand sides, in LaTeX, one for each expression. The entries of a comprehension stand
+        on the right-hand side, with the free indices on the left and their ranges behind. None: no left-hand side.
+    parts : bool, optional
+        True: what occurs more than once has a name, as `cse` gives it, and stands below, after "where"; so do the
+        definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than
+        a line and the parts are shorter.
+
+    Returns
+    -------
+    str
+        Several lines are ``aligned``, for an equation environment or between ``\[`` and ``\]``.
+
+    Raises
+    ------
+    ArgumentError
+        If there are not as many names as expressions.
+    ArgumentTypeError
+        If a name is not a string, or ``parts`` is not a bool.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, j, n = td.indices("i j n")
+    >>> A, x = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n)
+    >>> loss = td.IndexedSum(td.IndexedSum(A[i, j]*x[j], (j, 0, n - 1))**2, (i, 0, n - 1))
+    >>> print(td.latex(td.gradient(loss, A), r"\frac{\partial f}{\partial A}"))
+    \left(\frac{\partial f}{\partial A}\right)_{p q} = 2 x_{q} \sum_{j=0}^{n - 1} A_{p j} x_{j}, \quad p < n,\; q < n
+    >>> print(td.latex(td.gradient(td.logsumexp(A @ x), (A, x)), ("F", "g"), parts=True))
+    \begin{aligned}
+    F &= t_{0} x^{\top} \\
+    g &= A^{\top} t_{0} \\
+    \text{where}\quad t_{0} &= \operatorname{softmax}\left(A x\right)
+    \end{aligned}
+    """
+    given: Any = expr if isinstance(expr, (tuple, list, sympy.Tuple)) else [expr]
+    exprs = [as_operand(e, "the expression") for e in given]
+    names: list[Any] = [*name] if isinstance(name, (tuple, list)) else [name]
+    names = names * len(exprs) if name is None else names
+    if len(names) != len(exprs):
+        raise ArgumentError(f"td.latex: {len(exprs)} expressions need as many names, not {len(names)}: {names}")
+    if not all(n is None or isinstance(n, str) for n in names):
+        raise ArgumentTypeError(f"td.latex: a name is a string of LaTeX, not {name!r}")
+    if not (parts is None or isinstance(parts, bool)):
+        raise ArgumentTypeError(f"td.latex: parts must be True or False, or None, not {parts!r}")
+    if parts is not None:
+        return _equations(names, *cse(exprs)) if parts else _equations(names, [], exprs)
+    whole = None
+    if not any(measures(e).is_unprintable for e in exprs):
+        whole = _equations(names, [], exprs)
+        if count_signs(whole) <= LONGEST_FORMULA:
+            return whole
+    found, reduced = cse(exprs)
+    if not found:
+        return _equations(names, [], exprs) if whole is None else whole
+    in_parts = _equations(names, found, reduced)
+    return in_parts if whole is None or count_signs(in_parts) < LEAST_SAVING * count_signs(whole) else whole
+
+
+def count_signs(formula: str) -> int:
+    """Return about how many signs of a formula in LaTeX a reader sees."""
+    return sum(sign not in _UNSEEN for sign in _SIGN.findall(formula))
+
+
+def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
+    """Return an equation for each expression, and one for each part after "where"; a single one stands alone."""
+    rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
+    where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
+    if len(rows) + len(where) == 1:
+        left, right = rows[0]
+        return f"{left} = {right}" if left else right
+    lines = [f"{left} &= {right}" if left else f"& {right}" for left, right in rows]
+    lines += [(r"\text{where}\quad " if n == 0 else "") + f"{left} &= {right}" for n, (left, right) in enumerate(where)]
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+def _in_notebook(results: Sequence[Any]) -> str:
+    """Return results one below the other; named parts come with their definitions, and with what else repeats."""
+    return latex(results, parts=True if named_in(results) else None)
+
+
+def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
+    """Return the parts of an expression with their names, then the expression, with None, in terms of them."""
+    try:
+        found, (reduced,) = cse(expr)
+    except UnsupportedError:
+        return None
+    return [*found, (None, reduced)] if found else None
+
+
+hooks.formula.register(_in_notebook)
+hooks.lines.register(_in_lines)
+
+
+def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
+    """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
+    if left is None or not isinstance(expr, TensorComprehension):
+        return left, in_latex(expr)
+    expr = unlabelled(expr)
+    indices = [sympy.latex(index) for index in expr.indices]
+    base = left if _SIMPLE.fullmatch(left) else rf"\left({left}\right)"
+    ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in zip(indices, expr.shape, strict=True))
+    subscript = (" " if all(len(i) == 1 for i in indices) else ", ").join(indices)
+    return f"{base}_{{{subscript}}}", rf"{in_latex(expr.body)}, \quad {ranges}"

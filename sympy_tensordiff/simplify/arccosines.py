@@ -1,0 +1,99 @@
+"""Quotients of an angle and its sine, which are finite where both are 0.
+
+The slope of ``acos(u)`` is infinite at ``u = 1``; that of ``acos(u)**2``, a squared distance on a sphere, is -2 there.
+For numbers and whole tensors, with the angle ``t = acos(u)``, whose sine is ``sqrt(1 - u**2)``::
+
+    t/sqrt(1 - u**2)             1/sinc(t)
+    (t - pi)/sqrt(1 - u**2)      -1/sinc(acos(-u))
+    jn(m, t)/sqrt(1 - u**2)      (jn(m - 1, t) + jn(m + 1, t))/((2*m + 1)*sinc(t)),  m odd
+
+and sums of such terms.
+The derivatives of ``sinc`` are spherical Bessel functions, so that derivatives of the right sides are finite, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import sympy
+
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.logistic import Joining
+
+
+def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with the right sides of the rules above in place of the left ones."""
+    parts = reachable(*roots)
+    if not any(part.op == "call" and part.data is sympy.acos for part in parts):
+        return list(roots)
+    work = _Quotients(graph)
+    done: dict[Node, Node] = {}
+    for part in parts:
+        done[part] = work.form(graph.with_args(part, [done[arg] for arg in part.args]))
+    return [done[root] for root in roots]
+
+
+class _Quotients(Joining):
+    def form(self, node: Node) -> Node:
+        """Return `node`, whose arguments are in their final form, in its own."""
+        return self.product(node) if node.op in ("mul", "ein") else node
+
+    def may_join(self, factor: Node) -> bool:
+        """Whether `factor` divides by a square root."""
+        return any(map(_is_inverse_root, self.graph.factors(factor)))
+
+    def joined(self, first: Node, second: Node) -> list[Node] | None:
+        """Return the factors for `first` times `second`, which divides by roots; None where no rule applies."""
+        graph = self.graph
+        base, power = first.args if first.op == "pow" else (first, graph.one)
+        if power.op != "const" or not isinstance(power.data, int) or power.data < 1:
+            return None
+        factors = graph.factors(second)
+        for root in filter(_is_inverse_root, factors):
+            found = self.quotient(base, root.args[0])
+            if found is not None:
+                rest = [factor for factor in factors if factor is not root]
+                return [*found, graph.pow(base, graph.const(power.data - 1)), *rest]
+        return None
+
+    def quotient(self, base: Node, radicand: Node) -> list[Node] | None:
+        """Return the factors for `base` over the root of `radicand`; None where no rule applies."""
+        graph = self.graph
+        if base.op == "add":
+            pairs = [graph.split_view(term) for term in base.args]
+            sign, angle = next((pair for pair in pairs if _is_angle(pair[1])), pairs[0])
+            if len(pairs) == 2 and abs(sign) == 1 and (-sign, graph.scalar(sympy.pi)) in pairs and _is_angle(angle):
+                if not self.is_square_of_sine(radicand, angle.args[0]):
+                    return None
+                return [graph.scale(-sign, self.inverse(graph.call(sympy.acos, (graph.neg(angle.args[0]),))))]
+            terms = [(factor, self.quotient(term, radicand)) for factor, term in pairs if term.op != "add"]
+            if len(terms) < len(pairs) or any(found is None for _, found in terms):
+                return None
+            return [graph.add([graph.scale(factor, graph.mul(found or ())) for factor, found in terms])]
+        order, angle = base.args if base.op == "call" and base.data is sympy.jn else (None, base)
+        if not _is_angle(angle) or not self.is_square_of_sine(radicand, angle.args[0]):
+            return None
+        if order is None:
+            return [self.inverse(angle)]
+        if order.op != "const" or not isinstance(order.data, int) or order.data % 2 == 0 or order.data < 1:
+            return None
+        neighbours = [graph.call(sympy.jn, (graph.const(order.data + step), angle)) for step in (-1, 1)]
+        return [graph.scale(Fraction(1, 2 * order.data + 1), graph.add(neighbours)), self.inverse(angle)]
+
+    def inverse(self, angle: Node) -> Node:
+        """Return ``1/sinc(angle)``."""
+        return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
+
+    def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:
+        """Whether `radicand` is ``1 - cosine**2``."""
+        graph = self.graph
+        return radicand is graph.add((graph.one, graph.neg(graph.pow(cosine, graph.const(2)))))
+
+
+def _is_angle(node: Node) -> bool:
+    return node.op == "call" and node.data is sympy.acos
+
+
+def _is_inverse_root(node: Node) -> bool:
+    return node.op == "pow" and node.args[1].op == "const" and node.args[1].data == Fraction(-1, 2)

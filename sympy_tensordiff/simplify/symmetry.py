@@ -1,0 +1,160 @@
+"""Matrices that are their own transposes because of how they are made: ``X^T X``, ``A + A^T``, inverses of such.
+
+A product is symmetric where it is the same product after the exchange of its two axes. To see that, products are
+brought into one order first: inner products are multiplied out, and a symmetric operand, which may be read as
+``S[i, j]`` or as ``S[j, i]``, is read in one of the two ways.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.gathering import Label, Labels, Operand, in_order
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
+from sympy_tensordiff.simplify.signs import with_signs
+
+MOST_FACTORS = 16
+"""A product of more operands, inner products multiplied out, is not looked at."""
+
+
+def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
+    """Whether a matrix is its own transpose, as far as its structure shows; comprehensions are added to ``known``.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : Node
+        A matrix of which the arguments are in ``known`` where they are symmetric.
+    known : dict of Node to bool
+    """
+    for arg in node.args:
+        if arg.op == "comprehension" and arg not in known:
+            known[arg] = _has_symmetric_entries(graph, arg)
+    if node.op == "cof":
+        return bool(node.data == 1 and known.get(node.args[0]))
+    if node.op == "ein":
+        return _is_symmetric_product(graph, node, known)
+    if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
+        rest = [arg for arg in node.args if not known.get(arg, not arg.shape)]
+        flipped = Counter(_canonical(graph, arg, known, flip=True) for arg in rest)
+        return flipped == Counter(_canonical(graph, arg, known) for arg in rest)
+    return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
+
+
+def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
+    """Return the operands with those of inner products in place of these; summed labels are new at each occurrence."""
+    found: list[Operand] = []
+    for n, (node, labels) in enumerate(parts):
+        if is_core(node):
+            outer = set(labels)
+            for arg, own in inner_parts(node, labels):
+                found.append((arg, tuple(label if label in outer else (level, n, label) for label in own)))
+        else:
+            found.append((node, labels))
+    return found
+
+
+def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, bool]) -> Node | None:
+    """Return a sum in which terms that are one product in two groupings are one term; None where there are none."""
+    groups: dict[tuple[int, ...], list[Node]] = {}
+    for term in addition.args if addition.shape else ():
+        parts = _factors(product_of(graph, term).parts) if term.op == "ein" and term.args else None
+        if parts is not None:
+            groups.setdefault(tuple(sorted(arg.id for arg, _ in parts)), []).append(term)
+    if len(groups) == len(addition.args):
+        return None
+    multiples: dict[Node, Number] = {}  # of the terms that are left
+    for group in groups.values():
+        first: dict[Node, tuple[Node, Number]] = {}
+        for term in group if len(group) > 1 else ():
+            factor, canonical = graph.split_view(_canonical(graph, term, known))
+            other, own = first.setdefault(canonical, (term, factor))
+            if other is not term:
+                multiples[term] = 0
+                multiples[other] = multiples.get(other, 1) + Fraction(factor) / Fraction(own)
+    if not multiples:
+        return None
+    terms = [graph.scale(multiples.get(term, 1), term) for term in addition.args]
+    return graph.add([graph.broadcast(term, addition.shape) for term in terms])
+
+
+def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return ``roots`` with products that differ in their grouping alone as one: ``X (W v)`` and ``(X W) v``."""
+    nodes = reachable(*roots)
+    first: dict[Node, Node] = {}
+
+    def rewriting(node: Node) -> Node:
+        same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
+        return first.setdefault(same, node)
+
+    return rewritten(graph, roots, nodes, rewriting, counted(nodes, roots))
+
+
+def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
+    product = product_of(graph, node)
+    if len(product.output) != 2:
+        return False
+    parts = _factors(product.parts)
+    if parts is None or not _may_be_flipped(parts, product.output):
+        return False
+    return _ordered_product(graph, parts, product.output, product.extents, known) is _ordered_product(
+        graph, parts, tuple(product.output)[::-1], product.extents, known
+    )
+
+
+def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
+    """Return a matrix, or its transpose, as one node for all orders in which it may be multiplied."""
+    if not term.shape or known.get(term):
+        return term
+    if term.op != "ein":
+        return graph.transposed(term) if flip else term
+    product = product_of(graph, term)
+    parts = _factors(product.parts)
+    output = tuple(product.output)
+    if parts is None:
+        return graph.transposed(term) if flip else term
+    found = _ordered_product(graph, parts, output[::-1] if flip else output, product.extents, known)
+    return graph.scale(product.coefficient, found)
+
+
+def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
+    """Return the operands of a product with all inner products multiplied out; None for more than `MOST_FACTORS`."""
+    found, level = list(parts), 0
+    while len(found) <= MOST_FACTORS:
+        if not any(is_core(node) for node, _ in found):
+            return found
+        found, level = multiplied_out(found, level), level + 1
+    return None
+
+
+def _ordered_product(
+    graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
+) -> Node:
+    return graph.ein(1, in_order(parts, output, known), output, dict(extents))
+
+
+def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
+    """Whether the same tensors stand at one axis of a product as at the other: a quick answer for most."""
+    first, second = output
+    at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
+    return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
+
+
+def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
+    """Whether a comprehension has one entry at ``i, j`` and at ``j, i``, but for signs of bases of even powers."""
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        return False
+    (first, second), _, body = graph.open(matrix)
+    turned = graph.substitute(body, {first: Affine.variable(second), second: Affine.variable(first)})
+    one, other = with_signs(graph, [body, turned])
+    return one is other
+
+
+_OTHER = frozenset({"comprehension", "lse"})
+"""Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
