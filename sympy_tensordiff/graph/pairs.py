@@ -32,7 +32,7 @@ from sympy_tensordiff.graph.contraction_order import (
     path_from,
     products_of_path,
 )
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -140,6 +140,7 @@ class _Pairing:
         vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
+        operands = [_untransposed(operand) for operand in operands]
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
@@ -301,6 +302,15 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a view; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _untransposed(operand: Labelled) -> Labelled:
+    """Return the sum under a transpose, with its labels; another operand as it is."""
+    node, labels = operand
+    if not is_transpose(node) or node.args[0].op != "add":
+        return operand
+    known = dict(zip(node.data.output, labels, strict=True))
+    return node.args[0], tuple(known[label] for label in node.data.inputs[0])
 
 
 def _is_sparse(node: Node) -> bool:
