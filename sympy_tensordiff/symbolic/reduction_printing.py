@@ -181,6 +181,7 @@ class _LastFactor(prettyForm):
 
     @property
     def binding(self) -> int:
+        """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
         # As for LaTeX: only the product knows the position of the factor.
         product = sys._getframe(1)
         if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
@@ -189,7 +190,7 @@ class _LastFactor(prettyForm):
 
     @binding.setter
     def binding(self, value: int) -> None:
-        """Return how tightly the form binds: as a product if it is the last factor of a product, else as a sum."""
+        """Do nothing: the constructor sets the value that the property computes."""
 
 
 def _needs_parentheses(body: Any) -> bool:

@@ -223,7 +223,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The root of `var`.
+    """The standard deviation of the entries, over all axes or some: the square root of `var`.
 
     Examples
     --------
