@@ -581,7 +581,7 @@ CALLS = {
     "masked": (lambda: square(np.ma.array(numbers)), ArgumentTypeError, "argument x is a masked array; fill"),
     "None": (lambda: square(None), ArgumentTypeError, "argument x has dtype object"),
     "dictionary": (lambda: square({}), ArgumentTypeError, "argument x"),
-    "ragged": (lambda: square([[1, 2], [3]]), ArgumentTypeError, "argument x is no array"),
+    "ragged": (lambda: square([[1, 2], [3]]), ArgumentTypeError, "argument x is not an array"),
     "matrix of SymPy": (lambda: square(Matrix([1] * 5)), ArgumentTypeError, "argument x has dtype object"),
     "a tensor symbol": (lambda: square(x), ArgumentTypeError, "argument x has dtype object"),
     "array for a scalar": (lambda: scaled(numbers, np.ones(1), 3), ArgumentError, r"argument r has shape \(1,\)"),

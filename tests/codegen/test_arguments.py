@@ -60,7 +60,7 @@ REFUSED = {
     "argument a has dtype <U1": (MATMUL, (np.full((3, 4), "a"), B)),
     "argument a has dtype float16, which has too little range for sums": (MATMUL, (A.astype(np.float16), B)),
     "argument a is a masked array": (MATMUL, (np.ma.masked_array(A), B)),
-    "argument a is no array": (MATMUL, ([[1, 2], [3]], B)),
+    "argument a is not an array": (MATMUL, ([[1, 2], [3]], B)),
     "argument a requires a gradient, which no kernel carries on: pass it with .detach(), or make": (
         MATMUL,
         (Traced(), B),

@@ -189,11 +189,11 @@ def test_refusals():
         td.generate_code([M], td.gradient(td.det(M), M), "c")
     with pytest.raises(NotInCError, match="CofactorTangent, which needs singular values"):
         td.generate_code([M, S], td.hvp(td.det(M), M, S), "c")
-    with pytest.raises(NotInCError, match="dtype='complex128' is no type of numbers in C files"):
+    with pytest.raises(NotInCError, match="dtype='complex128' is not a number type of C files"):
         td.generate_code([x], 2 * x, "c", dtype="complex128")
-    with pytest.raises(ArgumentError, match=r"name='2x' is no name of a C function"):
+    with pytest.raises(ArgumentError, match=r"name='2x' is not a name of a C function"):
         td.generate_code([x], 2 * x, "c", name="2x")
-    with pytest.raises(ArgumentError, match=r"name='sin' is a name that C, math.h or the file has"):
+    with pytest.raises(ArgumentError, match=r"name='sin' is a name of C, math.h or the file itself"):
         td.generate_code([x], 2 * x, "c", name="sin")
     with pytest.raises(ArgumentTypeError, match="allocate must be True or False, not 1"):
         td.generate_code([x], 2 * x, "c", allocate=1)

@@ -86,7 +86,7 @@ def test_temporaries_of_another_length_have_the_same_tables(uncompiled):
 
 
 def test_more_memory_than_is_kept(monkeypatch, uncompiled):
-    monkeypatch.setattr(recent, "MOST", 10)
+    monkeypatch.setattr(recent, "MAX_WORKSPACE_BYTES", 10)
     function = td.lambdify([x], td.gradient(power(), x))
     value = np.random.default_rng(0).normal(size=N)
     for _ in range(2):
@@ -111,13 +111,13 @@ def test_threads_have_tables_of_their_own():
 
     found: list = []
     runs = recent.Runs(run_in, run_in, lambda *values: (np.empty(2),), fill)
-    kept = runs.chosen((1, found))
+    kept = runs.function_for((1, found))
     calls.append("begun")
     kept(1, found)
     assert [number for _, number in found] == [7, 7]
     assert calls.count("filled") == 2
     kept(2, found)
-    assert runs.chosen((3, found)) is kept
+    assert runs.function_for((3, found)) is kept
     assert calls.count("filled") == 2
 
 

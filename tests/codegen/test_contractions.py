@@ -209,8 +209,8 @@ BROKEN = {
     "step r: z is read before it is complete": one_step(replace(PRODUCT, left=Operand("z", (0, 1))), N),
     "1 labels for the axes of A": one_step(replace(PRODUCT, left=Operand("A", (0,))), N),
     "a label has the extents N and M": one_step(replace(PRODUCT, left=Operand("A", (1, 0))), N),
-    r"the labels \(0, 0\) are no output of": one_step(replace(PRODUCT, output=(0, 0)), N, N),
-    r"the labels \(1,\) are no output of": one_step(replace(PRODUCT, output=(1,)), M),
+    r"the labels \(0, 0\) are not an output of": one_step(replace(PRODUCT, output=(0, 0)), N, N),
+    r"the labels \(1,\) are not an output of": one_step(replace(PRODUCT, output=(1,)), M),
     r"the result has shape \(N,\), the array \(M,\)": one_step(PRODUCT, M),
     "one axis of a square matrix is summed over": one_step(
         Solve("r", (0,), Operand("A", (0, 1)), Operand("x", (1,))), N
@@ -224,7 +224,7 @@ BROKEN = {
     "Apply r: a square matrix is needed, not an array of shape": one_step(Apply("r", "inv", "A"), N, M),
     r"an array of shape \(N, N\) does not hold factors": one_step(Apply("r", "inv", "S", factored="lu"), N, N),
     "no library call is named 'exp'": one_step(Apply("r", "exp", "S"), N, N),
-    r"\(0, 0\) is no order of 2 axes": one_step(Apply("r", "inv", "S", axes=(0, 0)), N, N),
+    r"\(0, 0\) is not an order of 2 axes": one_step(Apply("r", "inv", "S", axes=(0, 0)), N, N),
     "r is an argument or has been written before": replace(one_step(PRODUCT, N), kernels=(PRODUCT, PRODUCT)),
 }
 

@@ -254,7 +254,7 @@ BROKEN = {
     "kernel y writes to v, which is not its own": with_scatter(Set(load("v", i), Number(1), "sum")),
     "kernel y writes to y at 2 indices": with_scatter(add_at((i, i), Number(1))),
     "y is read before": with_scatter(add_at((i,), load("y", i))),
-    "v in v[i] is no array of integers": with_scatter(add_at((data("v", i),), Number(1))),
+    "v in v[i] is not an array of integers": with_scatter(add_at((data("v", i),), Number(1))),
     "kernel y reads idx at 2 indices": with_scatter(add_at((data("idx", i, i),), Number(1))),
     "idx holds integers, which are read in index forms": with_scatter(add_at((i,), load("idx", i))),
     "kernel y uses j before it is set": with_scatter(add_at((data("idx", j),), Number(1))),

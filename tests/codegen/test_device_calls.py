@@ -377,11 +377,11 @@ def of_the_callers_kind(name, stream):
         assert entered == ([] if used == 5 else [used] * 7)
         assert not [what for what, _ in LOG if what == "host waits"]
         # What another stream reads is kept until that has come by.
-        assert len(function._device_calls.held) == (used != 5)
+        assert len(function._device_calls.pending) == (used != 5)
         out = tuple(Tensor(np.empty(shape)) for shape in ((2, 3), ()))
         assert function(*arrays, 3.0, out=out, stream=stream) is out
         np.testing.assert_allclose(out[0].array, wanted(*GIVEN, 3.0)[0], rtol=1e-12)
-        assert len(function._device_calls.held) == (used != 5)
+        assert len(function._device_calls.pending) == (used != 5)
 
 
 # The default stream of the process, that of the thread, and another one.
@@ -394,7 +394,7 @@ def test_arrays_of_other_libraries(name, stream, simulator):
 def not_given_away():
     function, (a, v) = both(), [Tensor(array) for array in GIVEN]
     with with_library("cupy"):
-        with pytest.raises(ArgumentTypeError, match=r"argument x is not given away by its library: use tensor.detach"):
+        with pytest.raises(ArgumentTypeError, match=r"argument x cannot be exported by its library: use tensor.detach"):
             function(a, Tensor(GIVEN[1].astype(np.float16)), 2.0)
         with pytest.raises(ArgumentTypeError, match="argument x has entries of type complex128, which kernels"):
             function(a, Tensor(GIVEN[1].astype(complex)), 2.0)
@@ -424,7 +424,7 @@ def known_by_interface():
         found = function(a, v, 2.0, stream=4)
         assert cuda.cudadrv.devicearray.is_cuda_ndarray(found[0])
         assert LOG == [("record", 3), ("event", 4), ("record", 4)]  # the last for what is kept
-        with pytest.raises(ArgumentTypeError, match="argument x has a mask, which no kernel looks at"):
+        with pytest.raises(ArgumentTypeError, match="argument x has a mask, which kernels ignore"):
             function(a, Interfaced(GIVEN[1], mask=np.ones(3, bool)), 2.0)
         locked = Interfaced(np.empty((2, 3)))
         locked.__cuda_array_interface__["data"] = (locked.array.ctypes.data, True)
@@ -453,7 +453,7 @@ def of_jax():
         read = read_capsule(taken[0].__dlpack__(stream=6))
         assert LOG[before:] == [("record", 0), ("event", 6)]
         assert (read.shape, read.dtype) == ((2, 3), np.float64)
-        assert len(function._device_calls.held) == 1
+        assert len(function._device_calls.pending) == 1
         with pytest.raises(ArgumentTypeError, match="out for result0 is an array of JAX, which cannot be written"):
             function(*arrays, 2.0, out=(Tensor(np.empty((2, 3))), Tensor(np.empty(()))))
     np.testing.assert_allclose(taken[0].owner.copy_to_host(), wanted(*GIVEN, 2.0)[0], rtol=1e-12)

@@ -138,7 +138,7 @@ def test_programs_for_empty_axes_are_built_once():
     kernel = td.lambdify([x, y], SUMS["sum of two"], "numpy")
     kernels = [kernel(np.ones(0), np.ones(size)) for size in range(1, 30)]
     assert kernels == [0] * 29
-    assert kernel._at.cache_info().currsize == 1
+    assert kernel._for_empty_axes.cache_info().currsize == 1
 
 
 def test_what_a_declared_sign_forbids_is_refused():

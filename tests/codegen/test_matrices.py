@@ -142,7 +142,7 @@ def test_no_copy_is_larger_than_memory():
 
 def test_sizes_that_are_none_are_refused():
     expr = PRODUCTS["plain"][0]
-    with pytest.raises(ArgumentError, match="sizes has a value for r, which is no size of the expression"):
+    with pytest.raises(ArgumentError, match="sizes has a value for r, which is not a size of the expression"):
         td.lambdify([A, B], expr, "numpy", sizes={r: 3})
     with pytest.raises(ArgumentTypeError, match=r"sizes\[n\] must be a positive int, not 0"):
         td.lambdify([A, B], expr, "numpy", sizes={n: 0})

@@ -144,7 +144,7 @@ def test_texts_of_scalars_mean_them():
 def test_constants_that_no_double_holds(value):
     for backend in BACKENDS:
         program = single((), result("y"), "", store(Number(value)))
-        with pytest.raises(UnsupportedError, match="is no finite double"):
+        with pytest.raises(UnsupportedError, match="is not a finite double"):
             print_source(program, backend)
 
 
@@ -222,7 +222,7 @@ def test_hostile_labels_stay_data(label):
 def test_hostile_names_are_refused(name):
     program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", store(load(name, i)))
     for backend in BACKENDS:
-        with pytest.raises(VerificationError, match=r"is not an identifier|is no identifier"):
+        with pytest.raises(VerificationError, match="is not an identifier"):
             print_source(program, backend)
 
 

@@ -13,7 +13,7 @@ from test_arguments import REFUSED
 
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
-from sympy_tensordiff.codegen.run.arguments import COPIED
+from sympy_tensordiff.codegen.run.arguments import MAX_COPIED_BYTES
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
@@ -102,7 +102,7 @@ READ_ONLY = {"locked": locked, "mapped": mapped, "foreign": Foreign}
 
 
 @pytest.mark.parametrize("kind", READ_ONLY)
-@pytest.mark.parametrize("size", [4, COPIED])
+@pytest.mark.parametrize("size", [4, MAX_COPIED_BYTES])
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_what_is_read_only_is_as_good_as_any(monkeypatch, kind, size, backend):
     function = CompiledFunction(CASES["matmul"][0], backend)
@@ -130,7 +130,7 @@ def test_what_other_libraries_refuse_is_told_in_words(matmul):
     good = Foreign(B)
     matmul(A, good)
     matmul(A, good)
-    with pytest.raises(ArgumentTypeError, match="argument b is no array: too large to be shown"):
+    with pytest.raises(ArgumentTypeError, match="argument b is not an array: too large to be shown"):
         matmul(A, Foreign(1000 * B))
 
 

@@ -86,7 +86,7 @@ def test_threads_have_temporaries_of_their_own():
 
 
 def test_very_large_temporaries_are_given_back(monkeypatch):
-    monkeypatch.setattr(scratch, "MOST", 200 * 200 * 8 - 1)
+    monkeypatch.setattr(scratch, "MAX_WORKSPACE_BYTES", 200 * 200 * 8 - 1)
     function = quadratic()
     np.testing.assert_allclose(function(value_of(200)), expected(value_of(200)), rtol=1e-12)
     assert not isinstance(function._recent.run, scratch.Workspace)
@@ -112,13 +112,13 @@ def test_tensors_may_have_the_names_of_the_module(name):
 def test_calls_of_other_shapes_that_come_between(monkeypatch):
     """As a call of another thread may, right after a call has found its temporaries to be of its shapes."""
     runs = scratch.Runs(print, print, lambda rows: [np.empty(rows)])
-    short, fits = runs.chosen([2]), scratch.Workspace.fits
+    short, fits = runs.function_for([2]), scratch.Workspace.fits
 
     def interrupted(kept, arrays):
         monkeypatch.setattr(scratch.Workspace, "fits", fits)
         found = fits(kept, arrays)
-        runs.chosen([3])
+        runs.function_for([3])
         return found
 
     monkeypatch.setattr(scratch.Workspace, "fits", interrupted)
-    assert runs.chosen([2]) is short
+    assert runs.function_for([2]) is short

@@ -48,8 +48,8 @@ BROKEN = {
     "a name is declared twice among": one_kernel(store(X), arguments=(array("x", N), array("x", N))),
     "t is both an integer and a number": one_kernel(let("t", X), store(IndexValue(Affine.variable("t")))),
     "N is both an integer and a number": one_kernel(store(Name("N"))),
-    "s is no accumulator declared before": one_kernel(let("s", X), add("s", X), store(X)),
-    "s is a max, no min": one_kernel(accumulator("s", "max"), add("s", X, "min"), store(X)),
+    "s is not an accumulator declared before": one_kernel(let("s", X), add("s", X), store(X)),
+    "s is a max, not a min": one_kernel(accumulator("s", "max"), add("s", X, "min"), store(X)),
     "s has been read before": one_kernel(accumulator("s"), let("t", Name("s")), add("s", X), store(X)),
     "s is read in the loop that fills it": one_kernel(
         accumulator("s"), loop("k", 0, 3, add("s", X), let("t", Name("s"))), store(X)
@@ -62,15 +62,15 @@ BROKEN = {
     "no operation 'add' with 1 arguments": one_kernel(store(op("add", X))),
     "is no condition": one_kernel(store(op("select", X, X, X))),
     "is a condition": one_kernel(store(op("add", op("lt", X, 1), X))),
-    "a condition is no number": one_kernel(store(op("lt", X, 1))),
-    "'x);import os' is no identifier": one_kernel(let("x);import os", X), store(X)),
-    "'lambda' is no identifier": one_kernel(let("lambda", X), store(X)),
+    "a condition is not a number": one_kernel(store(op("lt", X, 1))),
+    "'x);import os' is not an identifier": one_kernel(let("x);import os", X), store(X)),
+    "'lambda' is not an identifier": one_kernel(let("lambda", X), store(X)),
     "size h: exactly one of lows and highs": replace(one_kernel(store(X)), sizes=(Size("h"),)),
-    "size h: g in g is no integer defined before": replace(
+    "size h: g in g is not an integer defined before": replace(
         one_kernel(store(X)), sizes=(Size("h", lows=(Affine.variable("g"),)),)
     ),
-    "array y: g in g is no integer defined before": one_kernel(store(Number(0)), shape=(Affine.variable("g"),)),
-    "a check: g in g is no integer defined before": replace(
+    "array y: g in g is not an integer defined before": one_kernel(store(Number(0)), shape=(Affine.variable("g"),)),
+    "a check: g in g is not an integer defined before": replace(
         one_kernel(store(X)), checks=(Check((Row("ge", Affine.variable("g")),), ""),)
     ),
 }

@@ -1,4 +1,4 @@
-"""Scalar expressions as Python text; each backend says how its reads, constants and functions look."""
+"""Printers of scalar expressions and loop nests as Python text; backends override reads, constants and functions."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ from sympy_tensordiff.codegen.ir.scalars import (
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
-_BIGGEST_INTEGER = 2**53
+_MAX_EXACT_INTEGER = 2**53
 
 
 def fraction_text(value: Fraction) -> str:
-    """A positive fraction as a decimal where that is short and exact, else as a division."""
+    """Return a positive fraction as text: a decimal if that is short and exact, else a division of its integers."""
     decimal = repr(float(value))
     if Fraction(decimal) == value and len(decimal) <= 12:
         return decimal
-    if max(value.numerator, value.denominator) <= _BIGGEST_INTEGER:
+    if max(value.numerator, value.denominator) <= _MAX_EXACT_INTEGER:
         return f"{value.numerator}/{value.denominator}"
     return decimal
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """A non-negative constant as text (undefined values are nan); a value that is too large is refused."""
+    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError if it is too large for a
+    double.
+    """
     if value != value:
         return "math.nan"
     try:
@@ -64,29 +66,29 @@ def number_text(value: int | Fraction | float) -> str:
     except OverflowError:
         as_float = math.inf
     if not math.isfinite(as_float):
-        raise UnsupportedError(f"the constant {value} is no finite double: kernels have no infinite constants")
+        raise UnsupportedError(f"the constant {value} is not a finite double: kernels have no infinite constants")
     if isinstance(value, Fraction) and value.denominator != 1:
         return fraction_text(value)
-    if not isinstance(value, float) and value <= _BIGGEST_INTEGER:
+    if not isinstance(value, float) and value <= _MAX_EXACT_INTEGER:
         return str(int(value))
     return repr(as_float)
 
 
-def start_text(reduction: Reduction) -> str:
-    """The value of a reduction of no values as text."""
+def initial_value_text(reduction: Reduction) -> str:
+    """Return the value that a reduction starts with as text: its neutral element."""
     return {"sum": "0", "prod": "1", "max": "-math.inf", "min": "math.inf"}[reduction]
 
 
 def signed_text(value: int | Fraction | float) -> str:
-    """A number, which may be negative, as text."""
+    """Return a constant of either sign as text; raise UnsupportedError if it is too large for a double."""
     return number_text(value) if value > 0 else "-" + number_text(-value)
 
 
 class ScalarPrinter(FormPrinter):
-    """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
+    """Prints scalar expressions as Python text; a backend overrides how loads, constants and functions look."""
 
     functions: Mapping[str, str] = {}
-    """Texts of the functions that are called, for ``max``, ``min``, ``sqrt`` and the elementary ones."""
+    """The texts of ``max``, ``min``, ``sqrt`` and the elementary functions in calls."""
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
@@ -94,39 +96,42 @@ class ScalarPrinter(FormPrinter):
     }  # fmt: skip
 
     negated: ClassVar[tuple[str, int, int]] = ("not {}", NOT, NOT)
-    """The text of ``not``, how tightly its argument has to bind, and how tightly it does."""
+    """The text of ``not``, the precedence that its argument needs, and its own precedence."""
 
     def load(self, node: Load) -> str:
-        """The text of a read."""
+        """Return the text of a read of an array entry."""
         raise NotImplementedError
 
     def constant(self, text: str) -> str:
-        """A constant in the type of the result."""
+        """Return a constant, given as ``text``, in the type of the result."""
         return f"real({text})"
 
     def index_value(self, form: Affine) -> str:
-        """An integer in the type of the result."""
+        """Return an integer form, used as a number, in the type of the result."""
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
-        """An integer."""
+        """Return the text of an integer: the maximum of lower bounds, or the first integer above the minimum of upper
+        bounds.
+        """
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def name(self, name: str) -> str:
-        """The text of a scalar by name."""
+        """Return the text of a scalar variable of the nest."""
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """A choice; only the chosen value is computed."""
+        """Return the text and the precedence of a conditional expression; it computes the chosen value only."""
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
         return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
 
     def scalar(self, node: Scalar, level: int = CHOICE) -> str:
-        """``node`` as text that may stand where operators of ``level`` bind."""
+        """Return ``node`` as text, in parentheses if it binds less tightly than ``level``."""
         text, own = self._scalar(node)
         return f"({text})" if own < level else text
 
     def _scalar(self, node: Scalar) -> tuple[str, int]:
+        """Return the text of ``node``, without parentheses, and its precedence."""
         if isinstance(node, Number):
             value = node.value
             text = self.constant(number_text(-value if value < 0 else value))
@@ -145,7 +150,7 @@ class ScalarPrinter(FormPrinter):
         return self.operation(node)
 
     def operation(self, node: Operation) -> tuple[str, int]:
-        """An operation and how tightly it binds."""
+        """Return the text of an operation and its precedence."""
         function, arguments = node.function, node.arguments
         if function == "add":
             return self._sum(arguments), SUM
@@ -166,7 +171,10 @@ class ScalarPrinter(FormPrinter):
         return self.call(function, arguments), ATOM
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """The call of a function; the two-place ``max`` and ``min`` are nested for more arguments."""
+        """Return the call of a function; ``max`` and ``min`` of more than two arguments are nested.
+
+        Raise UnsupportedError for a function that the backend does not know.
+        """
         if isinstance(function, External):
             return f"real({self.names.functions[function]}({', '.join(self.argument(a) for a in arguments)}))"
         if function not in self.functions:
@@ -177,10 +185,11 @@ class ScalarPrinter(FormPrinter):
         return f"{self.functions[function]}({', '.join(texts)})"
 
     def argument(self, argument: Scalar) -> str:
-        """The argument of a function."""
+        """Return the text of an argument of a function."""
         return self.scalar(argument)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
+        """Return the text of a comparison and its precedence; integers are compared as integers."""
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             # Integers are compared as integers: float32 cannot tell the large ones apart.
@@ -188,15 +197,17 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 
     def _sum(self, arguments: tuple[Scalar, ...]) -> str:
+        """Return the text of a sum; negated terms are subtracted."""
         texts: list[str] = []
         for argument in arguments:
-            negative, positive = split_sign(argument)
+            negative, positive = split_off_sign(argument)
             sign = (" - " if negative else " + ") if texts else "-" if negative else ""
             texts.append(sign + self.scalar(positive, PRODUCT if negative else SUM))
         return "".join(texts)
 
     def _product(self, node: Scalar) -> tuple[str, int]:
-        negative, node = split_sign(node)
+        """Return the text of a product and its precedence; factors with negative constant exponents are divided by."""
+        negative, node = split_off_sign(node)
         if not isinstance(node, Operation) or node.function != "mul":
             text, own = self._scalar(node)
             if negative:
@@ -205,7 +216,7 @@ class ScalarPrinter(FormPrinter):
         above: list[str] = []
         below: list[str] = []
         for factor in node.arguments:
-            inverse = reciprocal(factor)
+            inverse = divisor_of_power(factor)
             if inverse is None:
                 above.append(self.scalar(factor, PRODUCT if not above else PRODUCT + 1))
             else:
@@ -215,7 +226,9 @@ class ScalarPrinter(FormPrinter):
         return ("-" if negative else "") + text, PRODUCT
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
-        """A power: roots, reciprocals and small integer powers have their own text."""
+        """Return the text of a power and its precedence; roots, reciprocals and small integer powers avoid ``**`` with
+        fractions.
+        """
         if not isinstance(exponent, Number):
             return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
         value = exponent.value
@@ -233,12 +246,12 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """A positive integer power."""
+        """Return the text of a power with a positive integer exponent, and its precedence."""
         return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
 
 
-def split_sign(node: Scalar) -> tuple[bool, Scalar]:
-    """Whether ``node`` is written with a minus sign, and what stands behind the sign."""
+def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
+    """Return whether ``node`` is negative as written, and ``node`` without its minus signs."""
     negative = False
     while isinstance(node, Operation) and node.function == "neg":
         negative = not negative
@@ -248,7 +261,7 @@ def split_sign(node: Scalar) -> tuple[bool, Scalar]:
     if isinstance(node, Operation) and node.function == "mul":
         factors: list[Scalar] = []
         for factor in node.arguments:
-            flipped, positive = split_sign(factor)
+            flipped, positive = split_off_sign(factor)
             negative ^= flipped
             if not flipped or positive != Number(1):
                 factors.append(positive)
@@ -258,8 +271,8 @@ def split_sign(node: Scalar) -> tuple[bool, Scalar]:
     return negative, node
 
 
-def reciprocal(node: Scalar) -> Scalar | None:
-    """The divisor, where ``node`` is a power with a negative constant exponent."""
+def divisor_of_power(node: Scalar) -> Scalar | None:
+    """Return d if ``node`` is 1/d, a power with a negative constant exponent; else None."""
     if not isinstance(node, Operation) or node.function != "pow":
         return None
     base, exponent = node.arguments
@@ -273,11 +286,14 @@ def reciprocal(node: Scalar) -> Scalar | None:
 
 
 WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus", "spherical_bessel"})
-"""Functions whose value may have another type than their argument has."""
+"""Functions whose value may differ from their argument in its type."""
 
 
 class NestPrinter(ScalarPrinter):
-    """Nests of `Loop`, `If` and `Set` as Python loops."""
+    """Prints nests of `Loop`, `If` and `Set` as Python loops.
+
+    ``bare`` has the names of arrays without axes, which are numbers: their reads have no subscript.
+    """
 
     functions: Mapping[str, str] = {
         "max": "maximum", "min": "minimum", "abs": "abs", "sign": "sign", "heaviside": "heaviside",
@@ -289,7 +305,7 @@ class NestPrinter(ScalarPrinter):
         "log1p": "math.log1p", "log2": "math.log2", "log10": "math.log10", "cbrt": "cbrt", "hypot": "math.hypot",
         "sigmoid": "sigmoid", "softplus": "softplus", "spherical_bessel": "spherical_bessel",
     }  # fmt: skip
-    """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
+    """The texts of the functions, without ``floor`` and ``ceil``, which return integers in `math`."""
 
     false: ClassVar[str] = "False"
 
@@ -299,28 +315,30 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function, converted to the type of the results if its value may have another one."""
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text
 
     def load(self, node: Load) -> str:
+        """Return a read as text; an array without axes has no subscript."""
         name = self.names(node.array)
         return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """What stands between the brackets of a read or of a target."""
+        """Return the subscript of an array entry as text, without brackets."""
         return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:
-        """Append the lines of ``body``."""
+        """Append the lines of the statements in ``body``, indented by ``depth`` levels."""
         for statement in body:
             self.statement(statement, depth)
 
     def line(self, depth: int, text: str) -> None:
-        """Append one line."""
+        """Append one line, indented by ``depth`` levels."""
         self.lines.append(INDENT * depth + text)
 
     def statement(self, statement: Statement, depth: int) -> None:
-        """Append the lines of one statement."""
+        """Append the lines of one statement, indented by ``depth`` levels."""
         if isinstance(statement, Loop | If):
             self.line(depth, self.head_text(statement))
             self.body(statement.body, depth + 1)
@@ -328,7 +346,7 @@ class NestPrinter(ScalarPrinter):
             self.line(depth, self.set_text(statement))
 
     def head_text(self, statement: Loop | If) -> str:
-        """The line that a loop or a guard begins with."""
+        """Return the first line of a loop or guard."""
         if isinstance(statement, If):
             return f"if {self.conditions(statement.conditions)}:"
         low, stop = self.lower(statement.lows), self.stop(statement.highs)
@@ -336,7 +354,7 @@ class NestPrinter(ScalarPrinter):
         return f"for {self.names(statement.variable)} in range({span}):"
 
     def set_text(self, statement: Set) -> str:
-        """A value that is set, or one more value of a reduction."""
+        """Return an assignment, or the update of a reduction with one more value, as text."""
         target, reduction, value = statement.target, statement.reduction, statement.value
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
         text = self.scalar(value)
@@ -351,6 +369,7 @@ class NestPrinter(ScalarPrinter):
         return f"{own} {operator}= {text}"
 
     def operation(self, node: Operation) -> tuple[str, int]:
+        """Return an operation with its precedence, including infinity and the condition that never holds."""
         if node == INFINITY:
             return self.constant("math.inf"), ATOM
         return (self.false, ATOM) if node == FALSE else super().operation(node)

@@ -1,6 +1,6 @@
-"""A C99 file: a function of the loop nests, that of the sizes of its scratch memory, and the checks of a call.
+"""Programs as C99 files: a function that computes, one that returns the size of its scratch memory, and checks.
 
-The file needs ``math.h`` only. Nothing is allocated, unless it is asked for; nothing is global.
+A file needs ``math.h`` only. It allocates no memory unless asked to, and has no global variables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
-from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, StepPrinter, StepText
+from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.emit.helpers import called_by
@@ -24,8 +24,8 @@ from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 from sympy_tensordiff.integer.affine import Affine
 
-Memory = tuple[dict[str, str], list[str]]
-"""The entries of the temporaries, by their names, and those of what each function works in."""
+MemoryEntries = tuple[dict[str, str], list[str]]
+"""The numbers of entries of the temporaries, by their names, and of the work memory of each function."""
 
 
 class CSource(str):
@@ -43,7 +43,9 @@ class CSource(str):
 
 @dataclass(frozen=True)
 class COptions:
-    """What a C file is like: the name of the function, its numbers, whether it allocates and has pragmas."""
+    """The options of a C file: the name of its function, its number type, whether it allocates memory and has
+    pragmas.
+    """
 
     name: str = "compute"
     dtype: str = "float64"
@@ -52,11 +54,11 @@ class COptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", self.name):
-            raise ArgumentError(f"name={self.name!r} is no name of a C function: letters, digits and underscores")
+            raise ArgumentError(f"name={self.name!r} is not a name of a C function: letters, digits and underscores")
         if self.name in RESERVED or self.name.startswith(("fill_", "power_", "vector_")):
-            raise ArgumentError(f"name={self.name!r} is a name that C, math.h or the file has: give another one")
+            raise ArgumentError(f"name={self.name!r} is a name of C, math.h or the file itself: give another one")
         if self.dtype not in ("float64", "float32"):
-            raise NotInCError(f"dtype={self.dtype!r} is no type of numbers in C files: they have float64 or float32")
+            raise NotInCError(f"dtype={self.dtype!r} is not a number type of C files: use float64 or float32")
         if self.parallel is not None and not isinstance(self.parallel, bool):
             raise ArgumentTypeError(f"parallel must be None, True or False, not {self.parallel!r}")
         if not isinstance(self.allocate, bool):
@@ -64,13 +66,13 @@ class COptions:
 
 
 def print_c(program: Program, options: COptions) -> CSource:
-    """The text of a C file, with its header."""
+    """Return a program as the text of a C file, with its header."""
     check_determined(program)
-    return _File(program, options).printed()
+    return _File(program, options).file_text()
 
 
 class _File:
-    """A file, or what is static in one: the search for data that lead a read out of its array."""
+    """Prints a program as a C file, or the static functions of a search for out-of-bounds data in another file."""
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
         program = prepared(program, "c")
@@ -87,30 +89,30 @@ class _File:
         self.integers = list(dict.fromkeys([*given, *solved]))
         self.sizes = [name for name in self.integers if name not in given]
         single, parallel = options.dtype == "float32", bool(options.parallel)
-        self.printer = StepPrinter(program, prover, self.names, self.integers, single, parallel)
+        self.printer = CStepPrinter(program, prover, self.names, self.integers, single, parallel)
         self.kinds = self.printer.kinds
-        self.searched: _File | None = None
-        """The search for data that lead a read out of its array, where a glance at their range does not tell."""
+        self.search_file: _File | None = None
+        """The search for data that make a read out of bounds, if their range alone does not rule that out."""
 
     # ------------------------------------------------------------------------ the file
 
-    def printed(self) -> CSource:
-        """The whole file."""
+    def file_text(self) -> CSource:
+        """Return the text of the whole file, with its header."""
         options = self.options
         pieces = []
         if numbers := tuple(dict.fromkeys(check.number for check in self.program.data_checks)):
             assert self.program.search is not None
             own = replace(options, name=f"{options.name}_search")
-            self.searched = _File(self.program.search(numbers), own, is_search=True)
-            found = self.searched.parts()
+            self.search_file = _File(self.program.search(numbers), own, is_search=True)
+            found = self.search_file.function_texts()
             pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
-        functions, entries = self.parts()
-        entries.append(self.checked())
+        functions, entries = self.function_texts()
+        entries.append(self.checked_function())
         pieces += [*functions, *entries]
         known = c_helpers(pieces) | c_functions(options.dtype == "float32")
         pieces = [*called_by(pieces, known).values(), *pieces]
-        title = self.title()
-        source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
+        title = self.file_comment()
+        source = CSource("\n\n".join([title, self.preamble(pieces), *pieces]) + "\n")
         guard = f"{options.name.upper()}_H"
         lines = [title, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "#include <stdint.h>"]
         lines += ["", "#ifndef __cplusplus", f"#define {guard}_RESTRICT restrict", "#else"]
@@ -122,15 +124,17 @@ class _File:
         source.header = "\n".join(lines)
         return source
 
-    def parts(self) -> tuple[list[str], list[str]]:
-        """The functions of the steps, and those that tell the size of the scratch memory and run the steps."""
+    def function_texts(self) -> tuple[list[str], list[str]]:
+        """Return the functions of the steps, and the functions that return the size of the scratch memory and run the
+        steps.
+        """
         functions = Functions(self.names)
         steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
             offsets = [" + ".join(["work", *list(found.work.values())[:number]]) for number in range(len(found.work))]
             functions.add(step, found.text, passed=[*found.passed, *offsets])
-        memory = self.memory(steps)
-        texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
+        memory = self.memory_entries(steps)
+        texts = [functions.texts, [self.scratch_function(memory), self.unchecked_function(steps, functions, memory)]]
         if self.is_search and steps:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
@@ -138,10 +142,11 @@ class _File:
 
     @property
     def type(self) -> str:
+        """Return the C type of numbers."""
         return "float" if self.options.dtype == "float32" else "double"
 
-    def title(self) -> str:
-        """The comment on top."""
+    def file_comment(self) -> str:
+        """Return the comment at the top of the file: arguments, results and return codes."""
         lines = ["/* Generated by sympy_tensordiff: C99.", ""]
         for argument in self.program.arguments:
             kind = "entries" if argument.dtype == "integer" else "numbers"
@@ -169,10 +174,11 @@ class _File:
         return "\n".join(lines)
 
     def shape(self, shape: Sequence[Affine]) -> str:
+        """Return a shape as text."""
         return f"({', '.join(map(self.forms.form, shape))})"
 
-    def top(self, pieces: Sequence[str]) -> str:
-        """Includes, the type of numbers, and macros."""
+    def preamble(self, pieces: Sequence[str]) -> str:
+        """Return the includes, the number type and the macros that ``pieces`` use."""
         text = "\n".join(pieces)
         lines = ["#include <math.h>", "#include <stddef.h>", "#include <stdint.h>"]
         lines += ["#include <stdlib.h>"] if "malloc(" in text else []
@@ -190,38 +196,38 @@ class _File:
 
     # ------------------------------------------------------------------------ functions of the file
 
-    def memory(self, steps: Sequence[tuple[Step, StepText]]) -> Memory:
-        """The entries of the temporaries, by their texts, and of what each function works in."""
+    def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
+        """Return the numbers of entries of the temporaries and of the work memory of each step."""
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
 
     def size_lines(self) -> list[str]:
-        """The integers that are computed from others."""
+        """Return declarations of the sizes that are computed from other integers."""
         lines = []
         for size in self.program.sizes:
             text = self.forms.extreme("max" if size.lows else "min", size.lows or size.highs)
             lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {text};")
         return lines
 
-    def scratch(self, memory: Memory) -> str:
-        """The function that tells how many numbers the scratch memory holds."""
+    def scratch_function(self, memory: MemoryEntries) -> str:
+        """Return the function that computes the number of entries of the scratch memory."""
         tables, work = memory
         text = " + ".join(tables.values()) or "0"
         if work:
             most = self.forms.integers("max", work)
             text = most if text == "0" else f"{text} + {most}"
-        if self.searched and not self.options.allocate:
+        if self.search_file and not self.options.allocate:
             sizes = ", ".join(map(self.names, self.integers))
-            text = f"greatest({text}, {self.searched.options.name}_scratch({sizes}))"
+            text = f"greatest({text}, {self.search_file.options.name}_scratch({sizes}))"
         passed = ", ".join(f"ptrdiff_t {self.names(name)}" for name in self.integers) or "void"
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
-        return self.defined(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
+        return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
-    def defined(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
-        """A function, of whose parameters and constants none is unused for compilers."""
+    def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
+        """Return a C function with these ``lines``; parameters and sizes that it does not use are marked as unused."""
         text = "\n".join(lines)
         sizes = [size.name for size in self.program.sizes]
         unused = []
@@ -232,25 +238,26 @@ class _File:
         return "\n".join([f"{head} {{", *body, *unused, last, "}"])
 
     @property
-    def named(self) -> list[str]:
-        """The names of the parameters of the functions, but for ``scratch``."""
+    def parameter_names(self) -> list[str]:
+        """The names of the parameters that all functions share, except the one that returns the scratch size."""
         return [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
 
-    def parameters(self) -> list[str]:
-        """The parameters of the functions, declared."""
-        texts = [self.kinds[self.names(name)] for name in self.named]
+    def parameter_declarations(self) -> list[str]:
+        """Return the declarations of the parameters."""
+        texts = [self.kinds[self.names(name)] for name in self.parameter_names]
         return texts if self.options.allocate else [*texts, "real *restrict scratch"]
 
-    def passed(self) -> list[str]:
-        return [*map(self.names, self.named), *(["scratch"] if not self.options.allocate else [])]
+    def argument_texts(self) -> list[str]:
+        """Return the arguments of a call, in the order of the parameters."""
+        return [*map(self.names, self.parameter_names), *(["scratch"] if not self.options.allocate else [])]
 
-    def unchecked(
+    def unchecked_function(
         self,
         steps: Sequence[tuple[Step, StepText]],
         functions: Functions,
-        memory: Memory,
+        memory: MemoryEntries,
     ) -> str:
-        """The function that runs the steps."""
+        """Return the function that runs the steps without checks."""
         name, allocate = self.options.name, self.options.allocate
         tables, work = memory
         lines = [f"{INDENT}int code = 0;", *self.size_lines()]
@@ -268,43 +275,47 @@ class _File:
         if work:
             lines.append(f"{INDENT}real *restrict work = {place};")
         for step, found in steps:
-            lines += self.call(step, found, functions)
+            lines += self.step_call(step, found, functions)
         lines += [f"{INDENT}free(scratch);"] if allocate else []
         lines.append(f"{INDENT}return code ? 3 : 0;")
         if not any(found.has_code for _, found in steps):
             lines = [*lines[1:-1], f"{INDENT}return 0;"]
-        head = f"int {name}_unchecked({', '.join(self.parameters())})"
-        text = self.defined(head, lines, self.named)
+        head = f"int {name}_unchecked({', '.join(self.parameter_declarations())})"
+        text = self.function_text(head, lines, self.parameter_names)
         if "scratch" not in "\n".join(lines):
             text = text.replace(f"\n{INDENT}return", f"\n{INDENT}(void)scratch;\n{INDENT}return")
         return text
 
-    def call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """The lines that call the function of a step, where its array has entries."""
+    def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
+        """Yield the lines that call the function of a step, guarded if its array may be empty."""
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         extents: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             extents = step.extents if step.exclusive else ()
         elif not isinstance(step, Fused) and (array := self.temporaries.get(step.array)) is not None:
             extents = array.shape
-        if some := self.temporaries.some(extents):
+        if some := self.temporaries.nonempty_condition(extents):
             yield f"{INDENT}if ({some}) {{"
             yield f"{INDENT * 2}{text}"
             yield f"{INDENT}}}"
         else:
             yield INDENT + text
 
-    def checked(self) -> str:
-        """The function that refuses sizes and data, and calls the other."""
+    def checked_function(self) -> str:
+        """Return the function that checks sizes and data, returns a code if a check fails, and calls the
+        unchecked one.
+        """
         lines = []
         for condition, code in self.refusals():
             test = [f"{INDENT}if ({condition}) {{", f"{INDENT * 2}return {code};", f"{INDENT}}}"]
             lines += test if code else [condition]
-        lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.passed())});")
-        return self.defined(f"int {self.options.name}({', '.join(self.parameters())})", lines, ())
+        lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.argument_texts())});")
+        return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int]]:
-        """Conditions on sizes and data, with the codes that are returned where they hold; lines have the code 0."""
+        """Yield conditions under which a call is refused with their return codes; declarations between them have the
+        code 0.
+        """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
         positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
@@ -329,15 +340,18 @@ class _File:
                 extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
                 if argument.below is not None:
                     yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
-        if self.searched is not None:
-            yield from self.found(self.searched, CForms(names, self.prover.shapes, extremes))
+        if self.search_file is not None:
+            yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
-    def found(self, search: _File, forms: CForms) -> Iterator[tuple[str, int]]:
-        """The search for data that lead a read out of its array, where their range does not rule it out."""
+    def search_refusals(self, search: _File, forms: CForms) -> Iterator[tuple[str, int]]:
+        """Yield the lines that search for out-of-bounds data and refuse the call if they find some.
+
+        The search runs only if the range of the data does not rule them out.
+        """
         own = [self.names.fresh(search.names(place.name)) for place in search.program.outputs]
         yield "\n".join(f"{INDENT}real {place} = (real){NOWHERE!r};" for place in own), 0
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
-        *arguments, last = self.passed()
+        *arguments, last = self.argument_texts()
         count = len(self.program.outputs) - self.options.allocate
         given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
         call = f"{search.options.name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"

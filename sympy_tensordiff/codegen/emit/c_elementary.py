@@ -1,4 +1,4 @@
-"""The functions of `elementary` in C: their texts are Python, whose few constructs are translated."""
+"""The elementary functions of `elementary` in C, translated from their Python texts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OPERATORS = {
 
 @functools.cache
 def c_functions(is_single: bool) -> dict[str, str]:
-    """The functions by their names, each behind those that it calls."""
+    """Return the C texts of all elementary functions by their names, each after the functions that it calls."""
     bits = BITS.format(natural="uint32_t" if is_single else "uint64_t").split("\n\n")
     found = dict(zip(("bits_of", "of_bits", "bits_of_double"), bits, strict=True))
-    return found | {f"vector_{name}": _Translation(is_single).function(name) for name in FUNCTIONS}
+    return found | {f"vector_{name}": _CTranslation(is_single).function(name) for name in FUNCTIONS}
 
 
-class _Translation:
-    """One function. The types of its variables are those of the values that they are set to.
+class _CTranslation:
+    """Translates one elementary function from Python to C; the type of a variable is that of its value.
 
     Signed integers are added and shifted as unsigned ones, whose overflow C defines.
     """
@@ -54,9 +54,11 @@ class _Translation:
         self.types = {"whole": f"int{size}_t", "natural": f"uint{size}_t", "int64": "int64_t", "int32": "int32_t"}
 
     def type(self, kind: str) -> str:
+        """Return the C type of a kind of number."""
         return self.types.get(kind, kind)
 
     def function(self, name: str) -> str:
+        """Return the C function for the elementary function ``name``."""
         what, body = FUNCTIONS[name]
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
         lines = [f"/* {what}. */", f"static inline real vector_{name}(real x) {{"]
@@ -74,7 +76,7 @@ class _Translation:
         return "\n".join([*lines, "}"])
 
     def text(self, node: ast.expr) -> tuple[str, str]:
-        """An expression, in parentheses where it is an operation, and its kind."""
+        """Return an expression as C text, in parentheses if it is an operation, and its kind."""
         if isinstance(node, ast.Name):
             return node.id, self.kinds[node.id]
         if isinstance(node, ast.Constant):
@@ -98,9 +100,11 @@ class _Translation:
         return self.call(node)
 
     def number(self, value: object) -> tuple[str, str]:
+        """Return the text of a literal and its kind."""
         return repr(value), "number" if isinstance(value, int) else "double" if self.precision is SINGLE else "real"
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
+        """Return the text of a binary operation and its kind."""
         (left, kind), (right, second) = self.text(node.left), self.text(node.right)
         symbol = _OPERATORS[type(node.op)]
         if "double" in (kind, second):
@@ -113,6 +117,7 @@ class _Translation:
         return f"({left} {symbol} {right})", kind
 
     def call(self, node: ast.Call) -> tuple[str, str]:
+        """Return the text of a call and its kind: a conversion, a view of bits, or a function."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         (text, kind), *others = map(self.text, [a for a in node.args if not self.is_kind(a)])
         ending = "f" * (self.precision is SINGLE)
@@ -138,6 +143,6 @@ class _Translation:
         return f"vector_{name}({text})", "real"
 
     def is_kind(self, node: ast.expr) -> bool:
-        """Whether an argument is a type."""
+        """Return whether an argument names a type."""
         is_own = isinstance(node, ast.Name) and node.id in ("real", "whole", "natural")
         return is_own or (isinstance(node, ast.Attribute) and node.attr.startswith("int"))

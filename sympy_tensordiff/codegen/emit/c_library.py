@@ -1,4 +1,4 @@
-"""What a C file brings along where it uses it: small functions, and linear algebra by triangular factors."""
+"""Helper functions that C files contain if they use them: integer functions, matrix products, triangular factors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.forms import INDENT
 
 TERMS, ROWS, COLUMNS, TILE = 256, 64, 512, (4, 16)
-"""Lengths of the blocks, and rows and columns of a tile, whose sums stay in registers.
+"""Lengths of the blocks, and the rows and columns of a tile, whose sums stay in registers.
 
-Compiled by gcc 12 for AVX-512, a tile of double precision of 16 columns makes 71 operations in a nanosecond, of 8 40.
+Compiled by gcc 12 for AVX-512, a double-precision tile of 16 columns does 71 operations per ns, one of 8 does 40.
 """
 
-MULTIPLIED = {
+PRODUCT_HELPERS = {
     "places": """\
 /* Where some of the points of several axes lie in an array, of which steps[axis][of] is the step of an axis. */
 static void places(ptrdiff_t *found, ptrdiff_t first, ptrdiff_t count, int rank, const ptrdiff_t (*steps)[3], int of) {
@@ -352,17 +352,19 @@ static real determinant(const real *f, ptrdiff_t n, int kind) {
     return !is_negative ? value : !kind ? -value : kind == 1 && value > -INFINITY ? (real)NAN : value;
 }""",
 }
-"""In an order in which each stands before those that call it."""
+"""The helpers by their names, each before the helpers that call it."""
 
 
 def c_helpers(texts: Iterable[str]) -> dict[str, str]:
-    """The functions that texts may call by their names, with the powers that they do call."""
+    """Return all helper functions by their names, with a ``power_n`` for each integer power that ``texts`` call."""
     exponents = {int(exponent) for text in texts for exponent in re.findall(r"\bpower_(\d+)\(", text)}
-    return HELPERS | MULTIPLIED | SPECIAL | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}
+    return (
+        HELPERS | PRODUCT_HELPERS | SPECIAL | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}
+    )
 
 
 def _power(exponent: int) -> str:
-    """A power by multiplications."""
+    """Return the C function that computes an integer power by repeated squaring."""
     lines = [f"static inline real power_{exponent}(real x) {{", f"{INDENT}real result = x;"]
     for bit in f"{exponent:b}"[1:]:
         lines.append(f"{INDENT}result = result*result{'*x' * (bit == '1')};")

@@ -1,6 +1,6 @@
-"""Scheduled loop nests as functions in C99.
+"""Scheduled loop nests as C99 statements.
 
-All arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are ``real``, which is double or float.
+Arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are ``real``, which is double or float.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.products import SymbolicQuotient
 
 Shapes = Mapping[str, Sequence[Affine]]
-Place = tuple[int, ...]
-"""Where a statement stands: its number in its block, behind the numbers of the statements around it."""
+StatementPath = tuple[int, ...]
+"""The position of a statement in a nest: the numbers of its enclosing statements in their blocks, then its own."""
 
-STACK = 4096
-"""Entries of the largest array that a function has on its stack."""
+MAX_STACK_ENTRIES = 4096
+"""The most entries of an array on the stack of a function."""
 
-PARTS = 64
-"""Parts of a sum on several cores, a few for each core: a file has as many whatever runs it, so that no result differs.
+PARTIAL_SUMS = 64
+"""The partial sums of a sum on several cores. Their number does not depend on the machine, so that results do not.
 
-Each takes every `PARTS`-th round of the loop and has a total of its own; these are added in their order.
+Each adds up every `PARTIAL_SUMS`-th iteration of the loop; the partial sums are added in order.
 """
 
-LIBRARY = {name: text[5:] for name, text in NestPrinter.functions.items() if text.startswith("math.")}
-LIBRARY |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt", "floor", "ceil", "pow")}
-"""The functions of ``math.h``; those for float end in f."""
+MATH_FUNCTIONS = {name: text[5:] for name, text in NestPrinter.functions.items() if text.startswith("math.")}
+MATH_FUNCTIONS |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt", "floor", "ceil", "pow")}
+"""The names of the functions in ``math.h``; those for float end in f."""
 
-OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
-OWN |= {"spherical_bessel": "spherical_bessel"}
-OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
-"""The functions that a file brings along, for both types."""
+FILE_FUNCTIONS = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
+FILE_FUNCTIONS |= {"spherical_bessel": "spherical_bessel"}
+FILE_FUNCTIONS |= {name: f"vector_{name}" for name in FUNCTIONS}
+"""The names of the functions that a file defines itself, for both number types."""
 
 
 class CForms(FormPrinter):
-    """Integer forms and conditions as C. ``shapes`` are those of the arrays."""
+    """Prints integer forms and conditions as C; ``shapes`` are the shapes of the arrays."""
 
     conjunction = " && "
     choice = "{0} ? {1} : {2}"
@@ -63,13 +63,14 @@ class CForms(FormPrinter):
         self.shapes = dict(shapes)
 
     def variable(self, name: str) -> str:
+        """Return a variable as text; a length of an array axis is its extent."""
         array, dot, attribute = name.partition(".")
         if not dot or name in self.replace:
             return super().variable(name)
         return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """The place of an entry in the memory of an array."""
+        """Return the offset of an entry in its array, in row-major order."""
         text = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             one = self.form(form)
@@ -80,43 +81,47 @@ class CForms(FormPrinter):
         return text
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """The number of entries of an array."""
+        """Return the number of entries of an array with this shape."""
         return "*".join(self.form(extent, UNARY) for extent in shape) or "1"
 
     def loops(self, axes: Sequence[tuple[str, Affine]], lines: Sequence[str]) -> list[str]:
-        """Lines, in loops over axes with these names and extents."""
+        """Return ``lines`` inside loops over ``axes``, given as names and extents."""
         for name, extent in reversed(axes):
             head = f"for (ptrdiff_t {name} = 0; {name} < {self.form(extent)}; {name}++) {{"
             lines = [head, *(INDENT + line for line in lines), "}"]
         return list(lines)
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array as text."""
         name = self.names(entry.tensor)
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def conditions(self, rows: Iterable[Row]) -> str:
+        """Return the conjunction of conditions as text; "1" for none."""
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        """Return a term of a form as text; quotients call ``divided``, which rounds down."""
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
         return text if factor == 1 else f"{factor}*{text}"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
+        """Return nested calls of ``greatest`` or ``least`` for the maximum or minimum of integers."""
         name = {"max": "greatest", "min": "least"}[function]
         return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 
 
 class CPrinter(CForms, NestPrinter):
-    """Nests of `Loop`, `If`, `Set` and `Alloc`.
+    """Prints nests of `Loop`, `If`, `Set` and `Alloc` as C.
 
-    ``is_single``: whether numbers are floats. ``parallel``: whether the outermost loops run on several cores.
+    ``is_single``: numbers are floats. ``parallel``: the outermost loops run on several cores.
     """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
-        "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
+        "and": (" && ", OR), "or": (" || ", OR),  # compilers warn about either inside the other without parentheses
     }  # fmt: skip
     negated = ("!{}", UNARY, UNARY)
     false = "0"
@@ -127,19 +132,20 @@ class CPrinter(CForms, NestPrinter):
         self.is_single = is_single
         self.parallel = parallel
         ending = "f" * is_single
-        self.functions = {name: text + ending for name, text in LIBRARY.items()} | OWN
+        self.functions = {name: text + ending for name, text in MATH_FUNCTIONS.items()} | FILE_FUNCTIONS
         self.functions |= {"real": "(real)", "double": "(double)"}
         self.arrays = {alloc.name: alloc for alloc in nest.arrays}
         self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
-        self.stack = self.on_stack()
+        self.stack = self.arrays_on_stack()
         types = dict.fromkeys((name for name in self.arrays if name in self.stack), "real")
         for statement in filter(defines, statements(nest.body)):
-            types.setdefault(statement.name, _type(statement))
-        self.declared = _scopes(nest.body, types)
+            types.setdefault(statement.name, _c_type(statement))
+        self.declared = _declarations(nest.body, types)
 
     # -------------------------------------------------------------------- scalars
 
     def constant(self, text: str) -> str:
+        """Return a constant as a C literal of the number type."""
         if text in ("math.inf", "math.nan"):
             return {"math.inf": "INFINITY", "math.nan": "NAN"}[text]
         parts = [part if re.search(r"[.e]", part) else f"{part}.0" for part in text.split("/")]
@@ -148,9 +154,11 @@ class CPrinter(CForms, NestPrinter):
         return parts[0] + "f" * self.is_single
 
     def index_value(self, form: Affine) -> str:
+        """Return an integer form converted to a number."""
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; raise NotInCError if C has none."""
         if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
@@ -159,25 +167,27 @@ class CPrinter(CForms, NestPrinter):
         return ScalarPrinter.call(self, function, arguments)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """Return a power as text, with its precedence; general ones call ``pow``."""
         text, own = super().power(base, exponent)
         if "**" not in text:
             return text, own
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """Return the call of a ``power_n`` function of the file, with its precedence."""
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements
 
-    def on_stack(self) -> frozenset[str]:
-        """The arrays that a function makes on its stack."""
+    def arrays_on_stack(self) -> frozenset[str]:
+        """Return the names of the nest's arrays that are small enough for the stack."""
         sizes = {name: alloc_size(alloc) for name, alloc in self.arrays.items()}
-        return frozenset(name for name, size in sizes.items() if size is not None and size <= STACK)
+        return frozenset(name for name, size in sizes.items() if size is not None and size <= MAX_STACK_ENTRIES)
 
-    def block(self, body: Sequence[Statement], place: Place = ()) -> None:
-        """Append the lines of a block."""
+    def print_block(self, body: Sequence[Statement], path: StatementPath = ()) -> None:
+        """Append the lines of a block, with the declarations that its statements need."""
         for number, statement in enumerate(body):
-            here = (*place, number)
+            here = (*path, number)
             first = ""
             for name, kind in self.declared.pop(here, {}).items():
                 if name in self.arrays:
@@ -186,34 +196,41 @@ class CPrinter(CForms, NestPrinter):
                     first = f"{kind} "
                 else:
                     self.line(len(here), f"{kind} {self.names(name)} = 0;")
-            self.one(statement, here, first)
+            self.print_statement(statement, here, first)
 
-    def one(self, statement: Statement, here: Place, first: str) -> None:
-        """Append the lines of a statement, which ``first`` makes a declaration."""
-        depth = len(here)
+    def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
+        """Append the lines of a statement; ``kind`` is the type, and a space, if the statement declares its target,
+        else empty.
+        """
+        depth = len(path)
         if isinstance(statement, Set):
-            self.line(depth, f"{first}{self.set_text(statement)};")
+            self.line(depth, f"{kind}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
-        if isinstance(statement, Loop) and depth == 1 and self.parallel and (totals := self.totals(statement, here)):
-            self.in_parts(statement, here, totals)
+        if (
+            isinstance(statement, Loop)
+            and depth == 1
+            and self.parallel
+            and (totals := self.totals_of_loop(statement, path))
+        ):
+            self.print_partial_sums(statement, path, totals)
             return
-        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(here))):
+        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(path))):
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
-        if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, here):
+        if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, path):
             self.line(depth, "PARALLEL")
         self.line(depth, self.head_text(statement) + " {")
-        self.block(statement.body, here)
+        self.print_block(statement.body, path)
         self.line(depth, "}")
 
-    def declared_in(self, here: Place) -> set[str]:
-        """What is declared inside of a statement: each turn of a loop has its own."""
-        inside = [names for place, names in self.declared.items() if place[: len(here)] == here != place]
+    def declared_in(self, path: StatementPath) -> set[str]:
+        """Return the names that are declared inside a statement: each iteration of a loop has its own."""
+        inside = [names for place, names in self.declared.items() if place[: len(path)] == path != place]
         return {name for names in inside for name in names}
 
-    def may_run_in_parallel(self, loop: Loop, here: Place) -> bool:
-        """Whether no turn of an outermost loop writes what another one reads or writes."""
-        own = self.declared_in(here)
+    def may_run_in_parallel(self, loop: Loop, path: StatementPath) -> bool:
+        """Return whether no iteration of an outermost loop writes what another iteration reads or writes."""
+        own = self.declared_in(path)
         written: set[str] = set()
         for statement in statements(loop.body):
             if isinstance(statement, Set):
@@ -222,12 +239,14 @@ class CPrinter(CForms, NestPrinter):
                 written |= {statement.name} - own
         entries = [s.target for s in statements(loop.body) if isinstance(s, Set) and isinstance(s.target, Load)]
         entries += [node for node in scalars(loop.body) if isinstance(node, Load)]
-        turn = Affine.variable(loop.variable)
-        return all(entry.index[:1] == (turn,) for entry in entries if entry.array in written)
+        iteration = Affine.variable(loop.variable)
+        return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
-    def totals(self, loop: Loop, here: Place) -> list[str]:
-        """Return the totals to which each turn of `loop` adds a part; [] where it does more for others."""
-        own, found = self.declared_in(here), list[str]()
+    def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
+        """Return the totals to which each iteration of ``loop`` adds a term; [] if the loop has other effects outside
+        itself.
+        """
+        own, found = self.declared_in(path), list[str]()
         body = loop.body
         while body and isinstance(add := body[-1], Set) and isinstance(add.target, Name) and add.name not in own:
             parts = {node.name for node in scalars([add]) if isinstance(node, Name)} - {add.name}
@@ -237,37 +256,40 @@ class CPrinter(CForms, NestPrinter):
             body = body[:-1]
         rest = [statement for statement in statements(body) if isinstance(statement, Set)]
         is_own = all(isinstance(s.target, Name | Load) and {s.name} <= own for s in rest)
-        is_apart = len(set(found)) == len(found) and _mentioned(body).isdisjoint(found)
-        return found[::-1] if is_own and is_apart and isinstance(loop.step, int) and loop.step > 0 else []
+        is_unread = len(set(found)) == len(found) and _mentioned_names(body).isdisjoint(found)
+        return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
-    def in_parts(self, loop: Loop, here: Place, totals: Sequence[str]) -> None:
-        """Append a sum in `PARTS` parts, whose turns are independent, and what adds these to the totals."""
+    def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
+        """Append a loop that computes ``totals`` as `PARTIAL_SUMS` independent partial sums, and a loop that adds
+        these.
+        """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
         names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}
         for _, parts in names.values():
-            self.line(1, f"double {parts}[{PARTS}];")
+            self.line(1, f"double {parts}[{PARTIAL_SUMS}];")
         self.line(1, "PARALLEL")
-        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTS}; {part}++) {{")
+        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTIAL_SUMS}; {part}++) {{")
         for own, _ in names.values():
             self.line(2, f"double {own} = 0.0;")
         counter, low, stop = self.names(loop.variable), self.lower(loop.lows), self.stop(loop.highs)
         first = part if step == 1 else f"{part}*{step}"
         first = first if low == "0" else f"{low} + {first}" if re.fullmatch(r"\w+", low) else f"({low}) + {first}"
-        self.line(2, f"for (ptrdiff_t {counter} = {first}; {counter} < {stop}; {counter} += {PARTS * step}) {{")
+        self.line(2, f"for (ptrdiff_t {counter} = {first}; {counter} < {stop}; {counter} += {PARTIAL_SUMS * step}) {{")
         begin = len(self.lines)
-        self.block(with_scalars(loop.body, {total: Name(own) for total, (own, _) in names.items()}), here)
+        self.print_block(with_scalars(loop.body, {total: Name(own) for total, (own, _) in names.items()}), path)
         self.lines[begin:] = [INDENT + line for line in self.lines[begin:]]
         self.line(2, "}")
         for own, parts in names.values():
             self.line(2, f"{parts}[{part}] = {own};")
         self.line(1, "}")
-        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTS}; {part}++) {{")
+        self.line(1, f"for (ptrdiff_t {part} = 0; {part} < {PARTIAL_SUMS}; {part}++) {{")
         for total, (_, parts) in names.items():
             self.line(2, f"{self.names(total)} += {parts}[{part}];")
         self.line(1, "}")
 
     def head_text(self, statement: Loop | If) -> str:
+        """Return the head of a ``for`` or ``if`` statement, without its brace."""
         if isinstance(statement, If):
             return f"if ({self.conditions(statement.conditions)})"
         own, low, stop = self.names(statement.variable), self.lower(statement.lows), self.stop(statement.highs)
@@ -279,7 +301,7 @@ class CPrinter(CForms, NestPrinter):
 
 
 def alloc_size(alloc: Alloc) -> int | None:
-    """The number of entries of an array of a nest, None where a call decides."""
+    """Return the number of entries of an array of a nest; None if it depends on sizes."""
     size = 1
     for ends in alloc.shape:
         form = _extent(ends)
@@ -290,12 +312,13 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """The extent of an array of a nest, or a bound of it."""
+    """Return the extent of an axis of a nest's array, or an upper bound of it."""
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])
 
 
-def _type(statement: Set) -> str:
+def _c_type(statement: Set) -> str:
+    """Return the C type of the scalar that a statement sets."""
     value = statement.value
     if isinstance(value, Ends):
         return "ptrdiff_t"
@@ -305,28 +328,29 @@ def _type(statement: Set) -> str:
     return "double" if function == "double" else "real"
 
 
-def _scopes(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[Place, dict[str, str]]:
-    """Where scalars, and arrays on the stack, are declared: before the first use in the least block of all uses.
+def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
+    """Return, by statement, the names and types declared before it: at the first use in the innermost block of all
+    uses.
 
-    What a turn of a loop sets and no other reads so belongs to the turn, which may run on another core.
+    So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """
-    found: dict[Place, dict[str, str]] = {}
-    mentioned = {id(statement): _mentioned([statement]) for statement in statements(body)}
+    found: dict[StatementPath, dict[str, str]] = {}
+    mentioned = {id(statement): _mentioned_names([statement]) for statement in statements(body)}
     for name, kind in wanted.items():
-        place: Place = ()
+        path: StatementPath = ()
         block = body
         while True:
             first, *others = [number for number, one in enumerate(block) if name in mentioned[id(one)]]
-            place, only = (*place, first), block[first]
-            if others or not isinstance(only, Loop | If) or name in _mentioned([replace(only, body=())]):
+            path, only = (*path, first), block[first]
+            if others or not isinstance(only, Loop | If) or name in _mentioned_names([replace(only, body=())]):
                 break
             block = only.body
-        found.setdefault(place, {})[name] = kind
+        found.setdefault(path, {})[name] = kind
     return found
 
 
-def _mentioned(body: Sequence[Statement]) -> set[str]:
-    """The names of scalars and arrays that statements mention."""
+def _mentioned_names(body: Sequence[Statement]) -> set[str]:
+    """Return the names of the scalars and arrays that statements mention."""
     entries = [node for node in scalars(body) if isinstance(node, Name | Load)]
     entries += [statement.target for statement in statements(body) if isinstance(statement, Set)]
     names = {entry.name if isinstance(entry, Name) else entry.array for entry in entries}
@@ -334,7 +358,9 @@ def _mentioned(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """The sums of a loop whose turns may run as one vector: what else they set is declared ``inside``."""
+    """Return the sums of an innermost loop that may be vectorised: its other targets are declared ``inside``. [] if it
+    may not.
+    """
     if has_few_steps(loop):
         return []
     sums: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Special functions for C files, which ``math.h`` does not have. They compute in double precision."""
+"""Special functions for C files that ``math.h`` lacks; they compute in double precision."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ static real spherical_bessel(real n, real x) {
     return (real)total;
 }""",
 }
-"""The functions by their names in a file."""
+"""The C functions by their names."""
 
 SPECIAL_NAMES = {"polygamma": "polygamma", "erfinv": "inverse_erf"}
-"""The names in a file of SymPy's functions."""
+"""The names in C of SymPy's special functions."""

@@ -1,4 +1,4 @@
-"""The functions of the steps of a program in C: those of nests, and those of calls of a library."""
+"""The steps of a program as C functions: loop nests, matrix products and linear algebra."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import number_text
-from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, MULTIPLIED, ROWS, TERMS, TILE
-from sympy_tensordiff.codegen.emit.c_nests import LIBRARY, OWN, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, PRODUCT_HELPERS, ROWS, TERMS, TILE
+from sympy_tensordiff.codegen.emit.c_nests import FILE_FUNCTIONS, MATH_FUNCTIONS, CForms, CPrinter
 from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
@@ -26,10 +26,10 @@ from sympy_tensordiff.integer.products import slope
 
 
 class StepText(NamedTuple):
-    """The function of a step.
+    """The C function of a step.
 
-    Its text, the names that are passed to it, the entries of the arrays it works in, by their names, and whether it
-    returns a code.
+    ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
+    ``has_code`` says whether it returns a code.
     """
 
     text: str
@@ -38,8 +38,8 @@ class StepText(NamedTuple):
     has_code: bool
 
 
-class StepPrinter:
-    """Prints the functions of the steps of a program. ``integers`` are the arguments and sizes that are integers."""
+class CStepPrinter:
+    """Prints the steps of a program as C functions; ``integers`` are the arguments and sizes that are integers."""
 
     def __init__(
         self, program: Program, prover: Prover, names: Names, integers: Sequence[str], is_single: bool, parallel: bool
@@ -49,7 +49,7 @@ class StepPrinter:
         self.kinds = self._kinds()
 
     def _kinds(self) -> dict[str, str]:
-        """The declaration of whatever may be passed to a function of a kernel, by its text; arrays without const."""
+        """Return the declarations of all possible arguments of a step's function, by name; arrays without ``const``."""
         names, found = self.names, {}
         for array in (*self.program.outputs, *self.program.temporaries):
             found[names(array.name)] = f"real *restrict {names(array.name)}"
@@ -64,7 +64,7 @@ class StepPrinter:
         return found
 
     def step(self, step: Step) -> StepText:
-        """The function of a step."""
+        """Return the function of a step; raise NotInCError if C has no routine for it."""
         if isinstance(step, Kernel | Fused):
             return self.nest(step)
         if not isinstance(step, Solve | Apply | Contraction | Correlation):
@@ -75,25 +75,25 @@ class StepPrinter:
         local, shapes = self.names.copy(), self.prover.shapes
         factor = "" if step.factor == 1 else f"{self.number(step.factor)}*"
         if isinstance(step, Contraction | Correlation):
-            product = ProductPrinter(step, local, shapes, factor.rstrip("*"))
+            product = CProductPrinter(step, local, shapes, factor.rstrip("*"))
             return self.function(step, product.printed(), local, {product.work: product.size()})
-        printer = CallPrinter(step, local, shapes, factor)
+        printer = CLibraryCallPrinter(step, local, shapes, factor)
         lines = [f"{INDENT}int {printer.code} = 0;", *printer.printed(), f"{INDENT}return {printer.code};"]
         size = " + ".join(printer.forms.entries(shape) for shape in printer.entries)
         return self.function(step, lines, local, {printer.work: size} if size else {})
 
     def number(self, value: int | Fraction | float) -> str:
-        """A factor."""
+        """Return a factor as text."""
         text = number_text(value if value > 0 else -value).replace("/", ".0/")
         return f"{'-' * (value < 0)}((real){text})" if "/" not in text else f"{'-' * (value < 0)}((real)({text}))"
 
     def nest(self, step: Kernel | Fused) -> StepText:
-        """The function of a nest."""
+        """Return the function of a kernel or of fused kernels."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
         nest = nest_of(step, Site(self.prover, local.fresh, bare))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
-        printer.block(nest.body)
+        printer.print_block(nest.body)
         work = {}
         for alloc in nest.arrays:
             if alloc.name not in printer.stack:
@@ -102,7 +102,9 @@ class StepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str]) -> StepText:
-        """The function with these lines."""
+        """Return the function of a step with the body ``lines``; its parameters are the names that the lines
+        mention.
+        """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, Fused) else set()
@@ -124,11 +126,11 @@ class StepPrinter:
 # ---------------------------------------------------------------------------- calls of a library
 
 
-KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
+DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
-class CallPrinter:
-    """The body of the function of a library call, which computes matrix by matrix in ``work``."""
+class CLibraryCallPrinter:
+    """Prints the body of a linear-algebra step, which computes one matrix of a batch after the other in ``work``."""
 
     def __init__(self, step: Solve | Apply, names: Names, shapes: Shapes, factor: str) -> None:
         self.step = step
@@ -142,14 +144,14 @@ class CallPrinter:
         self.work = names.fresh("work")
         self.code = names.fresh("code")
         self.entries: list[list[Affine]] = []
-        """The shapes of the arrays in ``work``."""
+        """The shapes of the arrays within ``work``."""
 
     def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
-        """Append loops over axes around a line."""
+        """Append loops over ``axes`` with ``line`` as their body."""
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """An array in ``work``."""
+        """Append the declaration of an array within ``work``, and return its name."""
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"real *{name} = {self.work}{place};")
@@ -158,11 +160,12 @@ class CallPrinter:
         return name
 
     def entry(self, array: str, index: Sequence[str]) -> str:
+        """Return an array entry as text; ``index`` are names of loop variables."""
         own = self.names(array)
         return f"{own}[{self.forms.place(array, list(map(Affine.variable, index)))}]"
 
     def printed(self) -> list[str]:
-        """The lines."""
+        """Return the lines of the function's body."""
         step, n = self.step, self.n
         fresh = self.names.fresh
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
@@ -188,6 +191,7 @@ class CallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
+        """Append the factorisation of a matrix into triangular factors."""
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
@@ -196,11 +200,12 @@ class CallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
+        """Append an inverse or a determinant from the factors; raise NotInCError for other functions."""
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
         n = self.forms.form(self.n)
-        if step.function in KINDS:
-            text = f"determinant({factors}, {n}, {KINDS[step.function]})"
+        if step.function in DETERMINANT_KINDS:
+            text = f"determinant({factors}, {n}, {DETERMINANT_KINDS[step.function]})"
             self.lines.append(f"{self.entry(step.array, index)} = {self.factor}{text};")
             return
         if step.function != "inv":
@@ -212,6 +217,7 @@ class CallPrinter:
         self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
+        """Append the solution of a linear system from the factors."""
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))
@@ -226,7 +232,10 @@ class CallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append what solves equations for columns, whose entries, over these axes, come from a source."""
+        """Append the solution of linear systems for columns that are copied from ``source`` and, solved, to ``target``.
+
+        ``axes`` are the axes of the columns; the first one is that of the matrix.
+        """
         columns = self.array("columns", [extent for _, extent in axes])
         own = self.entry(columns, [name for name, _ in axes])
         self.loops(axes, f"{own} = {source};")
@@ -237,15 +246,15 @@ class CallPrinter:
 
 
 # ---------------------------------------------------------------------------- products of matrices
-# Products of matrices: contractions and correlations, whose operands are read at steps of their own.
+# Matrix products: contractions and correlations, whose operands are read with strides.
 #
-# Each label moves the place of an entry in the arrays that it stands in by a step. Labels of the left operand and of
-# the result are the rows of a matrix, those of the right operand and of the result the columns, those of both operands
-# are summed over; over others there are loops. Blocks of both operands are copied in the order of their use.
+# Each label has a stride in the arrays that it indexes. Labels of the left operand and the result are the rows of a
+# matrix, labels of the right operand and the result its columns, labels of both operands are summed over; other labels
+# are loops. Blocks of both operands are packed in the order of their use.
 
 
-class ProductPrinter:
-    """The body of the function of a product."""
+class CProductPrinter:
+    """Prints the body of a contraction or correlation: calls of a blocked matrix product with strided operands."""
 
     def __init__(self, step: Contraction | Correlation, names: Names, shapes: Shapes, factor: str) -> None:
         self.names = names
@@ -268,7 +277,7 @@ class ProductPrinter:
             group.sort(key=lambda label: place.get(label[0], -1))
 
     def step(self, view: Load, label: str) -> str:
-        """By how much a label moves the place in an array; "" if it does not."""
+        """Return the stride of ``label`` in an array as text; "" if the array does not depend on it."""
         texts = []
         for axis, form in enumerate(view.index):
             if label in form.atoms():
@@ -280,19 +289,19 @@ class ProductPrinter:
         return " + ".join(texts)
 
     def size(self) -> str:
-        """The entries of the memory that the blocks need."""
+        """Return the number of entries of the work memory for packed blocks."""
         terms, columns = (
             self.forms.entries(extent for _, extent in self.groups[group]) for group in ("terms", "columns")
         )
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
     def start(self, view: Load) -> str:
-        """Where an array is read, or written, at the first values of all labels but those of loops."""
+        """Return the pointer to the entry of an array at which all labels but those of the outer loops are 0."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 
     def printed(self) -> list[str]:
-        """The lines."""
+        """Return the lines of the function's body."""
         out = self.views[0]
         count = self.forms.entries(self.shapes[out.array])
         index = self.names.fresh("n")
@@ -312,10 +321,11 @@ class ProductPrinter:
 
 
 # ---------------------------------------------------------------------------- names
-# The names that a C file cannot give to what users name.
+# Reserved names, which a C file cannot use for arguments and functions of users.
 
 
 def _words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(re.findall(r"\w+", text))
 
 
@@ -326,7 +336,7 @@ KEYWORDS = _words(
     "false friend mutable namespace new noexcept nullptr operator private protected public requires template this "
     "throw true try typeid typename using virtual xor and or not bitand bitor not_eq or_eq and_eq xor_eq"
 )
-"""Those of C and, for the header, of C++."""
+"""The keywords of C and, for the header, of C++."""
 
 MACROS = _words(
     "I NAN INFINITY NULL EOF HUGE_VAL HUGE_VALF HUGE_VALL EDOM ERANGE errno assert complex imaginary isnan isinf "
@@ -346,15 +356,16 @@ OWN_NAMES = _words(
     "real scratch work count code SUMS VECTOR PARALLEL PRAGMA LARGEST SIMD ptrdiff_t size_t int32_t int64_t uint32_t "
     "uint64_t bits_of of_bits bits_of_double"
 )
-"""What a file itself has, besides functions."""
+"""The names that a file itself defines, besides functions."""
 
 RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in MATH for ending in "fl"}
-RESERVED |= {*HELPERS, *MULTIPLIED, *SPECIAL, *LIBRARY.values(), *OWN.values()}
+RESERVED |= {*HELPERS, *PRODUCT_HELPERS, *SPECIAL, *MATH_FUNCTIONS.values(), *FILE_FUNCTIONS.values()}
 
 
 class CNames(Names):
-    """Identifiers of C: none begins with an underscore, which C leaves to the compiler."""
+    """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
+        """Return a name without leading and double underscores, changed if it looks like a name of the file."""
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

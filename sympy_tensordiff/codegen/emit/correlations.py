@@ -1,8 +1,8 @@
-"""A `Correlation` as functions that Numba compiles: tasks, each of which fills a part of the result block by block.
+"""Correlations (convolutions) as functions for Numba: tasks, each of which fills a part of the result block by block.
 
-The operand whose lanes are multiplied is copied, its lanes last and filled up with zeros to whole vectors; the sums of
-a task stay in an array of the task, with lanes of the same length. The other operand is read where it lies, and the
-sums are brought into the order of the result at the end of a task. No sum is divided between tasks.
+The operand with the vectorised axis (the lanes) is copied, its lanes last and padded with zeros to whole vectors. The
+sums of a task have an array of their own, with lanes of the same length. The other operand is read in place, and the
+sums are copied in the order of the result at the end of a task. No sum is divided between tasks.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ from sympy_tensordiff.codegen.schedule.correlations import ROWS, Tiling, length,
 from sympy_tensordiff.integer.affine import Affine
 
 
-def part_name(step: Correlation) -> str:
-    """The name of the function that runs a task."""
+def task_name(step: Correlation) -> str:
+    """Return the name of the function that runs one task of a correlation."""
     return f"{function_name(step)}_part"
 
 
 def correlation_texts(step: Correlation, names: Names, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """The function of a task, and the one of the step that calls it, without decorators."""
+    """Return the texts of two functions, without decorators: the one of a task, and the one of the step, which runs all
+    tasks.
+    """
     found = tiling(step, shapes)
     assert found is not None
-    printer = _Printer(step, found, names.copy(), is_parallel)
-    return printer.part(), printer.whole()
+    printer = _TiledCorrelation(step, found, names.copy(), is_parallel)
+    return printer.task_function(), printer.entry_function()
 
 
-class _Printer:
+class _TiledCorrelation:
+    """Prints a correlation that is cut into tiles: the function of a task and the function that runs all tasks."""
+
     def __init__(self, step: Correlation, tiles: Tiling, names: Names, is_parallel: bool) -> None:
         self.step = step
         self.tiles = tiles
@@ -47,9 +51,9 @@ class _Printer:
         self.lane, self.lane_out = lane, out
         block = own_axis(step.output, tiles.rows)
         self.block = block if block in tiles.tasks else None
-        """The axis of the result of which a task has one block of rows, if there is such a one."""
+        """The axis of the result of which a task has one block of rows; None if a task has all rows."""
         self.copy = names.fresh(f"{tiles.right.array}_lanes")
-        # The terms lie next to the lanes: what a block reads one after the other.
+        # The summed axis comes right before the lanes: a block reads them one after the other.
         others = [axis for axis in range(len(tiles.right.index)) if axis != lane]
         self.order = sorted(others, key=lambda axis: tiles.terms in tiles.right.index[axis].atoms())
         axes = range(len(step.output.index))
@@ -63,15 +67,17 @@ class _Printer:
         self.printer = FormPrinter(names, self.texts)
 
     @property
-    def array(self) -> str:
-        """The parameters of a task: those of the step, the operand in lanes, and the places of the task."""
+    def task_parameters(self) -> str:
+        """The parameters of a task, as text: those of the step, the copied operand, and the position of the task in the
+        result.
+        """
         places = [self.places[axis] for axis in self.tiles.tasks]
         return ", ".join([*passed_names(self.step, self.names), self.copy, *places])
 
     # ------------------------------------------------------------------------ the whole
 
-    def whole(self) -> str:
-        """The function that copies an operand and calls the one of a task for all of them."""
+    def entry_function(self) -> str:
+        """Return the function of the step: it copies an operand and calls the function of a task for all tasks."""
         right = self.names(self.tiles.right.array)
         text = Block()
         lines = text.child(head_text(self.step, passed_names(self.step, self.names)))
@@ -92,7 +98,7 @@ class _Printer:
         return "\n".join(text.render())
 
     def tasks(self, lines: Block, counts: str) -> None:
-        """Append the calls for all tasks."""
+        """Append the loop over all tasks, in parallel if ``counts`` is ``prange``."""
         tasks = self.tiles.tasks
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
         for axis in tasks:
@@ -107,14 +113,14 @@ class _Printer:
             place += f" % {numbers[axis]}" if n else ""
             scale = f"*{ROWS}" if axis == self.block else ""
             lines.line(f"{self.places[axis]} = {f'({place}){scale}' if scale else place}")
-        lines.line(f"{part_name(self.step)}({self.array})")
+        lines.line(f"{task_name(self.step)}({self.task_parameters})")
 
     # ------------------------------------------------------------------------ one task
 
-    def part(self) -> str:
-        """The function of a task."""
+    def task_function(self) -> str:
+        """Return the function of a task."""
         text = Block()
-        lines = text.child(f"def {part_name(self.step)}({self.array}):")
+        lines = text.child(f"def {task_name(self.step)}({self.task_parameters}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
         lines.line(f'"""Fill {self.target}{f" at {places}" if places else ""}."""')
         sums = self.names.fresh("sums")
@@ -132,7 +138,7 @@ class _Printer:
         return "\n".join(text.render())
 
     def strides(self, lines: Block, array: str, count: int) -> list[str]:
-        """Names for the distances between the entries of an array along its first axes."""
+        """Append names for the strides of the first ``count`` axes of an array, in entries, and return these names."""
         found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
         if found:
             values = [f"{array}.strides[{axis}]//{array}.itemsize" for axis in range(count)]
@@ -140,7 +146,7 @@ class _Printer:
         return found
 
     def loops(self, lines: Block) -> Block:
-        """Append the loops over the labels that are no block's, longest first; what is inside of them."""
+        """Append loops over the labels outside the blocks, longest first, and return the innermost body."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         known.update(label for label in self.extents if own_axis(output, label) in tiles.tasks)
@@ -157,7 +163,9 @@ class _Printer:
         return lines
 
     def solve(self, lines: Block, solved: str) -> Block:
-        """Append what computes a label from the place of a task; what is inside of the test whether it has a value."""
+        """Append the computation of the label ``solved`` from the position of a task; return the body of the test of
+        its range.
+        """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
         factor = form.coefficient(solved)
@@ -173,16 +181,18 @@ class _Printer:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """The call for a block."""
+        """Return the call that computes one block of rows."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
+            """Return the offset of the first entry of a block in an array."""
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def step(view: Load, label: str) -> str:
+            """Return the stride of ``label`` in an array."""
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"
@@ -193,7 +203,7 @@ class _Printer:
         return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
-        """The sum of multiples of strides as text."""
+        """Return the sum of ``forms`` times ``strides`` as text."""
         terms = []
         for form, stride in zip(forms, strides, strict=True):
             if form != Affine.of(0):
@@ -201,10 +211,11 @@ class _Printer:
         return " + ".join(terms) or "0"
 
     def extent(self, label: str, level: int = 0) -> str:
+        """Return the extent of ``label`` as text."""
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: Block, sums: str) -> None:
-        """Append loops that bring the sums into the order of the result."""
+        """Append loops that copy the sums of a task to the result."""
         places, index = dict(self.places), dict(self.places)
         for axis in places:
             place, stop = places[axis], f"{self.target}.shape[{axis}]"
@@ -221,17 +232,27 @@ class _Printer:
 
 
 # ---------------------------------------------------------------------------- the innermost block
-# The innermost block of a sum of products, which stays in registers, as text for Numba's modules.
+# The innermost block of a sum of products, whose sums stay in registers, as text for Numba's modules.
 #
-# Numba makes vectors of a loop whose sums are in memory, or of one sum along a loop; not of several sums side by side
-# in several vectors, which takes each number from memory once for many products. So this block is written in the
-# language of LLVM, for vectors as wide as the processor has. The function before it says in Python what it computes.
+# Numba vectorises a loop whose sums are in memory, or one sum along a loop, but not several sums in several vector
+# registers, which load each number once for many products. So this block is built as LLVM IR, with the widest vectors
+# of the processor. The Python function before it shows what it computes.
 
 
 BYTES = 64
-"""Lanes come in multiples of so many bytes: no vector is longer."""
+"""The bytes of the longest vector: lanes are padded to a multiple of it."""
 
-NAMES = ("add_tile", "compiled_tile", "tile_in_registers", "binding", "ir", "cgutils", "intrinsic", "overload", "types")
+TILE_NAMES = (
+    "add_tile",
+    "compiled_tile",
+    "tile_in_registers",
+    "binding",
+    "ir",
+    "cgutils",
+    "intrinsic",
+    "overload",
+    "types",
+)
 
 TILE = '''\
 def add_tile(c, ci, cr, a, ai, ar, at, b, bi, bt, rows, lanes, terms):

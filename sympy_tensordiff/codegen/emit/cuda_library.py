@@ -1,4 +1,4 @@
-"""Library calls on a CUDA device: those of CuPy, whose products of matrices are cuBLAS."""
+"""Library calls on a CUDA device: CuPy, whose matrix products are cuBLAS."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(functions: Functions) -> list[str]:
-    """The functions of library calls, which are those of NumPy under CuPy's name."""
+    """Return the texts of the library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
     texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
 
-def shaped_arrays(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
-    """What a library call is passed."""
+def library_arguments(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+    """Return the arguments of a library call: the arrays that it fills and reads, with their shapes."""
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
     assert list(map(names, arrays)) == passed_names(step, names)
@@ -57,22 +57,24 @@ def shaped_arrays(step: Product | Apply, names: Names, shapes: Shapes) -> list[s
 
 
 def has_cupy() -> bool:
-    """Whether CuPy is installed, and there is more than the simulator, whose arrays are none for CuPy."""
+    """Return whether CuPy is installed and there is a real device; CuPy does not work on arrays of Numba's
+    simulator.
+    """
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
     return not is_simulated and importlib.util.find_spec("cupy") is not None
 
 
 def require_library(step: Step) -> None:
-    """Refuse by its name what a library computes, where there is no CuPy."""
+    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available."""
     if not has_cupy():
         raise UnsupportedError(
-            f"{_what(step)} cannot be computed without a library for matrices, which there is none of "
+            f"{_computed_value(step)} cannot be computed without a library for matrices, which there is none of "
             "on a CUDA device: install CuPy, or use backend='numba' or 'numpy'"
         )
 
 
-def _what(step: Step) -> str:
-    """What a library call computes that no kernel of one thread per entry does."""
+def _computed_value(step: Step) -> str:
+    """Return what a library step computes, in words, for an error message."""
     names = {
         "inv": "an inverse",
         "cofactor": "a cofactor",

@@ -1,4 +1,4 @@
-"""Steps as functions for ``cuda.jit``: one thread for each value of the axes."""
+"""Kernels as functions for ``cuda.jit``, with one thread per value of the axes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sympy_tensordiff.codegen.emit.base import NestPrinter
 from sympy_tensordiff.codegen.emit.driver import (
     WORD,
     passed_names,
-    pattern,
     task_text,
+    text_up_to_renaming,
     without_unused_real,
 )
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormPrinter, Names
@@ -34,11 +34,13 @@ from sympy_tensordiff.integer.products import slope, times
 
 
 class CudaPrinter(NestPrinter):
-    """A kernel as a function for ``cuda.jit``, over arrays of one axis that hold the entries in order.
+    """Prints a kernel as a function for ``cuda.jit``; arrays are flat, in row-major order.
 
-    What costs on a device is the arithmetic of indices. An unsigned place has no case for negative ones; ``while``
-    has one comparison and one addition in a round, where ``range`` counts rounds beside; and with places of 64 bits
-    the compiler finds out on its own by how much each of them grows.
+    Index arithmetic is what costs time on a device. Unsigned offsets need no case for negative indices; ``while`` needs
+    one comparison and one addition per iteration, where ``range`` counts iterations in addition; and with 64-bit
+    offsets the compiler finds their increments itself.
+
+    ``passed_constants`` are the numbers of the ``constants`` that are parameters of the function; None for all of them.
     """
 
     functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil", "real": "real"}
@@ -48,47 +50,48 @@ class CudaPrinter(NestPrinter):
         self.shapes = shapes
         self.axes = common_axes(step)
         self.box = kernels_of(step)[0].box(shapes)[: len(self.axes)]
-        self.is_met = isinstance(step, Scatter) and not step.exclusive
-        """Whether several threads add to one entry."""
-        self.own = list(dict.fromkeys(name for kernel in kernels_of(step) for name in own_names(kernel)))
-        self.chosen = chosen
-        """The numbers of the ``constants`` that are passed to the function; None for all of them."""
+        self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
+        """Whether several threads may add to one entry."""
+        self.own_variables = list(dict.fromkeys(name for kernel in kernels_of(step) for name in own_names(kernel)))
+        self.passed_constants = chosen
         self.constants: list[Affine] = []
-        """What no thread changes of bounds and places, and what could be passed to the function therefore."""
+        """The parts of bounds and offsets that are the same in all threads, so that they may be parameters."""
         self.parameters: dict[str, Affine] = {}
-        self.long: set[str] = set()
-        """The variables of loops of many rounds."""
+        self.long_loops: set[str] = set()
+        """The variables of loops with many iterations."""
 
-    def constant_of(self, form: Affine, wish: str) -> str | None:
-        """The name of a constant that is passed to the function; None where it is not."""
+    def named_constant(self, form: Affine, wish: str) -> str | None:
+        """Add a form that is the same in all threads to ``constants``; return the name of its parameter, or None if it
+        is not one.
+        """
         number = len(self.constants)
         self.constants.append(form)
-        if self.chosen is not None and number not in self.chosen:
+        if self.passed_constants is not None and number not in self.passed_constants:
             return None
         name = self.names.fresh(wish)
         self.parameters[name] = form
         return name
 
-    def length(self, form: Affine, level: int = CHOICE) -> str:
-        """An end of rounds or threads."""
-        passed = self.constant_of(form, "length") if self.is_constant(form) else None
+    def bound_text(self, form: Affine, level: int = CHOICE) -> str:
+        """Return a loop bound or number of threads as text: a parameter if it is constant and passed."""
+        passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
 
     def is_constant(self, form: Affine) -> bool:
-        """Whether neither an axis or loop nor data change a form."""
-        return form.atoms().isdisjoint(self.own) and not data_entries([form])
+        """Return whether a form contains no axis, no loop variable and no array entry."""
+        return form.atoms().isdisjoint(self.own_variables) and not data_entries([form])
 
-    def threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that give each axis its value from the thread's place in the grid, and the nest."""
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
         for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
             body = loop.body
         axes = [self.names(axis) for axis in self.axes]
-        # Quotients by these tell several axes: by constants, they are products.
+        # Extents that axes are divided by: a division by a constant is a multiplication.
         many = self.box[:-3] and self.box[:-2]
         shape = [self.form(extent, UNARY) for extent in many]
-        shape += [self.length(extent, UNARY) for extent in self.box[len(many) :]]
+        shape += [self.bound_text(extent, UNARY) for extent in self.box[len(many) :]]
         if len(axes) < 2:
             self.line(1, f"{axes[0] if axes else 'flat'} = cuda.grid(1)")
             self.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
@@ -103,7 +106,7 @@ class CudaPrinter(NestPrinter):
         if len(axes) > 2:
             self.line(2, f"while {outer} < {'*'.join(shape[:-2])}:")
             depth = 3
-            self.mixed([outer] if len(axes) == 3 else axes[:-2], outer, 3)
+            self.print_delinearised([outer] if len(axes) == 3 else axes[:-2], outer, 3)
             self.line(3, f"{middle} = first_y")
         self.line(depth, f"while {middle} < {shape[-2]}:")
         self.body(body, depth + 1)
@@ -111,8 +114,8 @@ class CudaPrinter(NestPrinter):
         if len(axes) > 2:
             self.line(3, f"{outer} += step_z")
 
-    def mixed(self, axes: Sequence[str], flat: str, depth: int) -> None:
-        """Append the lines that give several axes their values out of one number."""
+    def print_delinearised(self, axes: Sequence[str], flat: str, depth: int) -> None:
+        """Append the lines that compute several axes from one number by division and remainder."""
         for number in range(len(axes) - 1, -1, -1):
             extent = self.form(self.box[number], UNARY)
             value = f"{flat} % {extent}" if number else flat
@@ -121,15 +124,17 @@ class CudaPrinter(NestPrinter):
             flat = f"{flat}//{extent}"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Where an entry of an array stands: the last axis runs fastest."""
-        return self.strided(array, index) or self.nested(array, index)
+        """Return the offset of an entry in a flat array, in row-major order."""
+        return self.strided_index(array, index) or self.horner_index(array, index)
 
-    def strided(self, array: str, index: Sequence[Affine]) -> str:
-        """The place as a sum over axes and loops, where some factors are passed to the function; else nothing."""
+    def strided_index(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the offset of an entry as a sum of axes and loop variables times strides; "" if no stride or constant
+        is a parameter.
+        """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
         factors: list[tuple[str, Affine]] = []
-        for name in self.own:
+        for name in self.own_variables:
             found = slope(rest, name)
             if found is None or not self.is_constant(found[0]):
                 return ""
@@ -139,10 +144,10 @@ class CudaPrinter(NestPrinter):
             return ""
         texts = []
         for name, factor in factors:
-            # Of long loops, compilers add numbers to addresses once for several rounds, and with no instruction more.
-            is_number = name in self.long and factor.is_constant
-            texts.append((self.names(name), None if is_number else self.constant_of(factor, "stride"), factor))
-        constant = None if rest == Affine() else self.constant_of(rest, "offset")
+            # In long loops, compilers fold constant strides into addresses, at no cost.
+            is_number = name in self.long_loops and factor.is_constant
+            texts.append((self.names(name), None if is_number else self.named_constant(factor, "stride"), factor))
+        constant = None if rest == Affine() else self.named_constant(rest, "offset")
         if constant is None and all(text is None for _, text, _ in texts):
             return ""
         sums = [
@@ -152,8 +157,8 @@ class CudaPrinter(NestPrinter):
         sums += [] if rest == Affine() else [constant or self.form(rest, SUM)]
         return f"uint64({' + '.join(sums)})"
 
-    def nested(self, array: str, index: Sequence[Affine]) -> str:
-        """The place with as few products as there are axes."""
+    def horner_index(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the offset of an entry in a flat array as text, by Horner's rule with one multiplication per axis."""
         total, text = Affine.of(0), ""
         for form, extent in zip(index, self.shapes[array], strict=True):
             if extent.is_constant and not text:
@@ -169,26 +174,30 @@ class CudaPrinter(NestPrinter):
         return text if text.isdecimal() else f"uint64({text})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; typed helpers also get the type of their result."""
         if function in TYPED_HELPERS:
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of a flat integer array as text."""
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
     def set_text(self, statement: Set) -> str:
+        """Return an assignment; an atomic addition if several threads may add to the entry."""
         target = statement.target
-        if isinstance(target, Name) or not self.is_met:
+        if isinstance(target, Name) or not self.needs_atomics:
             return super().set_text(statement)
         assert not isinstance(statement.value, Ends)
         place = self.place(target.array, target.index)
         return f"cuda.atomic.add({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
+        """Append the lines of a statement; loops are ``while`` loops."""
         if not isinstance(statement, Loop):
             super().statement(statement, depth)
             return
-        variable, stop = self.names(statement.variable), self.end(statement)
+        variable, stop = self.names(statement.variable), self.stop_text(statement)
         self.line(depth, f"{variable} = {self.lower(statement.lows)}")
         if not stop.isalnum():
             end = self.names.fresh(f"{variable}_stop")
@@ -198,37 +207,39 @@ class CudaPrinter(NestPrinter):
         self.body(statement.body, depth + 1)
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
-    def end(self, loop: Loop) -> str:
-        """One more than the last value. That of few rounds stays a constant: compilers unroll them."""
+    def stop_text(self, loop: Loop) -> str:
+        """Return one more than the last value of a loop. Short constant bounds stay literals: compilers unroll such
+        loops.
+        """
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
         if not others and form.is_constant and form.constant < SHORT:
             return self.stop(loop.highs)
-        self.long.add(loop.variable)
-        return self.stop(loop.highs) if others else self.length(form)
+        self.long_loops.add(loop.variable)
+        return self.stop(loop.highs) if others else self.bound_text(form)
 
 
 # ---------------------------------------------------------------------------- functions
 
 
-def _extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
-    """What tells where entries stand, and which threads have one."""
+def _needed_extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
+    """Return the extents that offsets and the range of threads depend on."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
 def _check(step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes) -> None:
-    """Raise `VerificationError` where a nest breaks a law: among others, no two threads write one entry."""
+    """Raise VerificationError if a nest breaks a law, for example if two threads write one entry."""
     used, is_scatter = uses(step), isinstance(step, Scatter)
-    sizes = {str(name) for extent in _extents(step, shapes) for name in extent.atoms()}
+    sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
     known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if is_scatter else [])}
-    # What scatters add to an entry is added atomically, or laws of their own say that they do not meet.
+    # Scatters add to entries atomically, or are verified separately to write distinct entries.
     totals = [step.array] if is_scatter else []
     NestLaws(known, filled_arrays(step), totals=totals).check(nest)
 
 
-class Printed(NamedTuple):
-    """The function of a step, without decorator, what is passed to it, and the constants that could be."""
+class KernelText(NamedTuple):
+    """The function of a step, without decorator, its arguments, and the constants that could be arguments."""
 
     text: str
     arguments: list[str]
@@ -237,28 +248,32 @@ class Printed(NamedTuple):
 
 def kernel_functions(
     steps: Sequence[Kernel | Fused], names: Names, prover: Prover
-) -> Iterator[tuple[Kernel | Fused, Printed]]:
-    """The functions of all steps: those that are the same but for some constants are passed these."""
+) -> Iterator[tuple[Kernel | Fused, KernelText]]:
+    """Yield each step with its function; functions that differ only in constants become one, with the constants as
+    parameters.
+    """
     shapes = prover.shapes
     nests = [thread_nest(step, shapes) for step in steps]
     for step, nest in zip(steps, nests, strict=True):
         _check(step, nest, shapes)
         check_bounds(nest, step, prover)
-    open_ = [_kernel(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
-    patterns = [pattern(printed.text, names.texts) for printed in open_]
+    open_ = [_kernel_text(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
+    patterns = [text_up_to_renaming(printed.text, names.texts) for printed in open_]
     alike: dict[str, list[tuple[Affine, ...]]] = {}
     for key, printed in zip(patterns, open_, strict=True):
         alike.setdefault(key, []).append(printed.constants)
     for step, nest, key in zip(steps, nests, patterns, strict=True):
         columns = enumerate(zip(*alike[key], strict=True))
         differ = [number for number, column in columns if len(set(column)) > 1]
-        yield step, _kernel(step, nest, shapes, names, differ)
+        yield step, _kernel_text(step, nest, shapes, names, differ)
 
 
-def _kernel(
+def _kernel_text(
     step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes, names: Names, chosen: Collection[int] | None
-) -> Printed:
-    """The function of a step, which is passed its constants with the numbers ``chosen``, or all of them."""
+) -> KernelText:
+    """Return the function of a step; its parameters include the constants with the numbers ``chosen``, or all
+    for None.
+    """
     printer = CudaPrinter(names, step, shapes, chosen)
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     what = "point" if isinstance(step, Scatter) else "entry"
@@ -267,16 +282,18 @@ def _kernel(
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
     printer.line(1, f'"""{tasks}, one thread per {what}."""')
     printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
-    printer.threads(nest)
+    printer.print_threads(nest)
     words = set(WORD.findall("\n".join(printer.lines)))
-    own = [name for name in passed_names(step, names, _extents(step, shapes)) if name in words]
+    own = [name for name in passed_names(step, names, _needed_extents(step, shapes)) if name in words]
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
     arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
-    return Printed("\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants))
+    return KernelText("\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants))
 
 
 def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
-    """A step with threads for the values of its axes: the last one along x, the one before along y, the others z."""
+    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
+    z.
+    """
     axes = common_axes(step)
     numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
     body: tuple[Statement, ...] = ()

@@ -1,4 +1,4 @@
-"""What the modules of all backends share: header, names, helper functions, the frame of ``run``."""
+"""The parts of generated modules that backends share: header, names, functions of steps, the driver ``run``."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, declared, externals, 
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
-ENTRIES = frozenset({"run", "run_in", "run_on_device", "scratch", "tables"})
-ENTRIES |= {"compute", "checked", "type_of", "cupy", "ARGUMENTS", "FUNCTIONS"}
-"""What a callable looks for in a module of any backend."""
+ENTRY_NAMES = frozenset({"run", "run_in", "run_on_device", "scratch", "tables"})
+ENTRY_NAMES |= {"compute", "checked", "type_of", "cupy", "ARGUMENTS", "FUNCTIONS"}
+"""The names that callables look up in a module of any backend."""
 
-STANDARD = ("contextlib", "functools", "itertools", "math")
-"""The modules of the standard library that are imported where they are used."""
+STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
+"""The modules of the standard library that a module imports if it uses them."""
 
 
 def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names) -> Names:
-    """The identifiers of a module: those of the program, none of which is in ``own`` or a function of a kernel."""
+    """Return the identifiers of a module for ``program``; none of them is in ``own`` or the name of a step's
+    function.
+    """
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
     functions = {function_name(kernel) for kernel in program.kernels}
-    result = kind(names, {*own, *ENTRIES, *STANDARD, "np", *functions})
+    result = kind(names, {*own, *ENTRY_NAMES, *STANDARD_MODULES, "np", *functions})
     result.texts |= functions
     for external in externals(program):
         result.add_function(external)
@@ -38,19 +40,21 @@ def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names
 
 
 def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
-    """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
+    """Return the arguments of a step's function: arrays it fills, arrays it reads, scalars, integers (also of
+    ``extents``).
+    """
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
     return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
 
 
 def head_text(kernel: Step, passed: Iterable[str]) -> str:
-    """The first line of a kernel's function."""
+    """Return the ``def`` line of a step's function with the parameters ``passed``."""
     return f"def {function_name(kernel)}({', '.join(passed)}):"
 
 
 class Functions:
-    """The functions of the kernels, of those that differ in nothing but names the first only."""
+    """The functions of the steps of a module; functions that differ only in names are one."""
 
     def __init__(self, names: Names) -> None:
         self._all = names
@@ -61,38 +65,44 @@ class Functions:
         self._inlined: frozenset[str] = frozenset()
 
     def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
-        """The function of a kernel as text, and what it is ``passed`` where that is not just what has these names."""
+        """Add the function of a step, given as ``text``; ``passed`` are its arguments if they are not
+        `passed_names`.
+        """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
-        name = self._known.setdefault(pattern(decorator + text, self._all.texts), own)
+        name = self._known.setdefault(text_up_to_renaming(decorator + text, self._all.texts), own)
         self._names[own] = name
         if name == own:
             self._texts[own] = decorator, text
 
     @property
     def texts(self) -> list[str]:
-        """All functions, with their decorators."""
+        """The texts of all functions, with their decorators."""
         return [decorator + text for decorator, text in self._texts.values()]
 
     @property
     def called_texts(self) -> list[str]:
-        """Those that the driver calls."""
+        """The texts of the functions that the driver calls, without the inlined ones."""
         return [decorator + text for name, (decorator, text) in self._texts.items() if name not in self._inlined]
 
-    def inline(self, decorators: Collection[str], most: int, called: Collection[str]) -> None:
-        """Let the driver hold the bodies of functions that it calls once, up to so many lines, but for ``called``."""
+    def inline_single_use(self, decorators: Collection[str], max_lines: int, keep: Collection[str]) -> None:
+        """Inline functions with a single call site and one of ``decorators`` into the driver, except those named in
+        ``keep``.
+
+        It stops when all functions so far, inlined or not, have more than ``max_lines`` lines.
+        """
         users = Counter(self._names.values())
         lines, chosen = 0, set()
         for name, (decorator, text) in self._texts.items():
             lines += text.count("\n")
-            if decorator in decorators and users[name] == 1 and lines <= most and name not in called:
+            if decorator in decorators and users[name] == 1 and lines <= max_lines and name not in keep:
                 chosen.add(name)
         self._inlined = frozenset(chosen)
 
     def body(self, kernel: Step) -> list[str]:
-        """The lines of a function that the driver holds, its docstring as comments; none where it is called.
+        """Return the lines of an inlined function, its docstring as comments; [] if the function is called.
 
-        Entries of arrays that it would be passed, by the names of these, have names of their own.
+        Array entries that the function would be passed, by the names of the arrays, get names of their own.
         """
         name = function_name(kernel)
         if name not in self._inlined:
@@ -112,13 +122,13 @@ class Functions:
 
 
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-"""A name in a text, but for those of attributes."""
+"""A name in a text that is not an attribute."""
 
 
-def pattern(text: str, names: Collection[str]) -> str:
-    """A text with numbers in the place of names, in the order in which these are first met.
+def text_up_to_renaming(text: str, names: Collection[str]) -> str:
+    """Return ``text`` with numbers in place of ``names``, in the order of their first use.
 
-    >>> pattern("x = f(y, x)", {"x", "y"}) == pattern("u = f(x, u)", {"u", "x"})
+    >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
     """
     places: dict[str, str] = {}
@@ -126,7 +136,7 @@ def pattern(text: str, names: Collection[str]) -> str:
 
 
 def task_text(kernel: Kernel, names: Names) -> str:
-    """What one instance of a kernel does, for comments."""
+    """Return what one instance of a kernel does, as a comment."""
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
         where = "a diagonal of {}" if kernel.exclusive else "the entries of {} that data select"
@@ -135,12 +145,12 @@ def task_text(kernel: Kernel, names: Names) -> str:
 
 
 def run_parameters(program: Program) -> list[str]:
-    """The names of the parameters of ``run``: the arguments, then the arrays to fill."""
+    """Return the parameters of ``run``: the arguments of the program, then the arrays to fill."""
     return [a.name for a in program.arguments] + [a.name for a in program.outputs]
 
 
 def header(program: Program, backend: str, names: Names) -> str:
-    """The docstring of the module."""
+    """Return the docstring of a module."""
     printer = FormPrinter(names)
     lines = [f'"""Generated by sympy_tensordiff for the backend "{backend}".', ""]
     outputs = " and ".join(names(a.name) for a in program.outputs)
@@ -166,28 +176,30 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """A module of these pieces, which imports what they use of the standard library, NumPy and other ``modules``."""
+    """Return a module that consists of ``pieces``, with imports of what they use of the standard library, NumPy and
+    ``modules``.
+    """
     text = "\n".join(pieces)
-    lines = [f"import {module}" for module in STANDARD if f"{module}." in text]
+    lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
     lines += [""] if lines else []
     lines += ["import numpy as np"] if "np." in text else []
     lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
     for module, known in (modules or {}).items():
         used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
-    top = [header(program, backend, names), "\n".join(lines), library, labels(program, names), constants]
+    top = [header(program, backend, names), "\n".join(lines), library, labels_text(program, names), constants]
     return "\n\n\n".join(["\n\n".join(filter(None, top)), *pieces]) + "\n"
 
 
 def without_unused_real(lines: list[str]) -> list[str]:
-    """The lines of a function without the definition of ``real`` where nothing uses it."""
+    """Return the lines of a function without the definition of ``real`` if they do not use it."""
     at = next(number for number, line in enumerate(lines) if line.strip().startswith("real = "))
     used = any(re.search(r"\breal\b", line) for line in lines[at + 1 :])
     return lines if used else lines[:at] + lines[at + 1 :]
 
 
-def labels(program: Program, names: Names) -> str:
-    """The user's names of the arguments and functions: data, never code."""
+def labels_text(program: Program, names: Names) -> str:
+    """Return the lines that define ARGUMENTS and FUNCTIONS: the user's names of arguments and functions, as data."""
     lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
     supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
     if supplied:
@@ -198,7 +210,7 @@ def labels(program: Program, names: Names) -> str:
 
 
 def size_lines(program: Program, names: Names) -> list[str]:
-    """Lines of the driver that read the sizes off the shapes and compute the others."""
+    """Return the lines of a driver that compute the sizes from the shapes of the arguments."""
     lines = []
     printer = FormPrinter(names)
     for solved in solve_sizes(program.arguments):
@@ -213,12 +225,12 @@ def size_lines(program: Program, names: Names) -> list[str]:
 
 
 def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
-    """A shape as a Python tuple."""
+    """Return a shape as the text of a tuple."""
     return tuple_text(map(printer.form, shape))
 
 
 class Temporaries:
-    """The shapes of the temporaries; one whose range may be empty has no negative extent."""
+    """The temporaries of a program, with their shapes as text; extents that may be negative are clipped to 0."""
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:
         self._prover = Prover(program)
@@ -226,33 +238,34 @@ class Temporaries:
         self._printer = printer
 
     def get(self, name: str) -> Array | None:
-        """The temporary of this name."""
+        """Return the temporary of this name; None if there is none."""
         return self._arrays.get(name)
 
     def may_be_empty(self, array: Array) -> bool:
-        """Whether some extent may be zero or negative in some call."""
+        """Return whether an extent of ``array`` may be zero or negative in some call."""
         return not all(self.is_positive(form) for form in array.shape)
 
     def shape(self, array: Array) -> str:
-        """The shape as text."""
+        """Return the shape of ``array`` as text."""
         texts = self._extents(array)
         return f"({', '.join(texts)})" if len(texts) > 1 else texts[0] if texts else "()"
 
     def entries(self, array: Array) -> str:
-        """The number of entries as text."""
+        """Return the number of entries of ``array`` as text."""
         return "*".join(self._extents(array, UNARY)) or "1"
 
     def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
+        """Return the extents of ``array`` as texts, clipped to 0 if they may be negative."""
         form, integers = self._printer.form, self._printer.integers
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
-    def some(self, extents: Iterable[Affine]) -> str:
-        """The condition that none of these is 0; empty where that is so in every call."""
+    def nonempty_condition(self, extents: Iterable[Affine]) -> str:
+        """Return the condition that all ``extents`` are positive as text; "" if that holds in every call."""
         texts = [f"{self._printer.form(form)} > 0" for form in extents if not self.is_positive(form)]
         return self._printer.conjunction.join(texts)
 
     def is_positive(self, form: Affine) -> bool:
-        """Whether a form is positive in every call."""
+        """Return whether ``form`` is positive in every call."""
         return self._prover.proves(Row("ge", form - 1))
 
 
@@ -264,10 +277,10 @@ def host_driver(
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
-    """The function ``run``, or with another name, for kernels that work in the memory of the host.
+    """Return the function ``name`` that runs the steps of a program in host memory.
 
-    ``around`` is a ``with`` line for the calls. With temporaries in ``scratch``, which it does not make, it is passed
-    them, too.
+    ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are parameters instead of being
+    allocated.
     """
     temporaries = Temporaries(program, FormPrinter(names))
     block = Block()
@@ -289,7 +302,11 @@ def host_driver(
                 inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        if isinstance(kernel, Scatter) and kernel.exclusive and (some := temporaries.some(kernel.extents)):
+        if (
+            isinstance(kernel, Scatter)
+            and kernel.exclusive
+            and (some := temporaries.nonempty_condition(kernel.extents))
+        ):
             place = inner.child(f"if {some}:")
         lines = functions.body(kernel)
         takes_type |= any(line.startswith("real = ") for line in lines)
@@ -301,21 +318,21 @@ def host_driver(
     return "\n".join(block.render())
 
 
-# ---------------------------------------------------------------------------- temporaries that a call is given
-# What lies between, apart from what is computed: `run` makes its arrays, `run_in` is given them.
+# ---------------------------------------------------------------------------- temporaries as parameters
+# `run` allocates the temporaries, `run_in` has them as parameters.
 #
-# New pages of memory cost more than what is computed in them, so a callable keeps the arrays for its next call.
+# New pages of memory cost more time than the computation in them, so a callable reuses the arrays in its next call.
 
 
 def scratch_arrays(program: Program) -> list[Array]:
-    """The temporaries that `run_in` is given, in the order in which they are filled."""
+    """Return the temporaries that are parameters of `run_in`, in the order in which they are filled."""
     known = {array.name: array for array in program.temporaries}
     steps = [step for step in program.kernels if not isinstance(step, Scatter)]
     return [known[name] for step in steps for name in filled_arrays(step) if name in known]
 
 
 def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
-    """The function that makes the temporaries, without decorator."""
+    """Return the function that allocates the temporaries, without decorator."""
     temporaries = Temporaries(program, FormPrinter(names))
     dtype = f"{names(program.outputs[0].name)}.dtype"
     made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
@@ -329,7 +346,9 @@ def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str
 
 
 def run_text(program: Program, names: Names, arrays: Sequence[Array], has_tables: bool) -> str:
-    """The function that fills the results, without decorator."""
+    """Return the function ``run`` that allocates temporaries, fills constant tables and calls ``run_in``; without
+    decorator.
+    """
     passed = ", ".join(map(names, run_parameters(program)))
     texts = ", ".join(names(array.name) for array in arrays)
     lines = [

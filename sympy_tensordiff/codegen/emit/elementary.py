@@ -1,15 +1,14 @@
-"""Elementary functions that a loop can compute for several entries at once, as text for Numba's modules.
+"""Vectorisable elementary functions, as text for Numba's modules.
 
-A call of the C library keeps a loop from working on vectors. These functions have no calls and no
-branches: an argument is reduced to a small interval, a polynomial (of least greatest error there, by
-Remez' exchange) gives the value, and what special arguments have is selected at the end. They are less
-than 2 units in the last place off; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
+A call of the C library prevents the vectorisation of a loop. These functions have no calls and no branches: the
+argument is reduced to a small interval, a minimax polynomial (by Remez' exchange) gives the value, and the values
+at special arguments are selected at the end. Their error is below 2 units in the last place; overflow, denormal
+numbers, infinities, nan and zeros are as in NumPy.
 
-Each function exists for both precisions and computes in no other, but that angles in single precision are
-reduced in double precision. Constants like log(2) are sums of two,
-the first of which ends in so many zeros that its multiples by small integers are exact. Fused
-multiplication and addition changes no bound, reassociation would: the functions are compiled without it,
-whatever the loops around them are compiled with.
+Each function exists in both precisions and computes in its own, except that angles in single precision are reduced
+in double precision. Constants like log(2) are sums of two numbers, the first of which ends in so many zeros that its
+multiples by small integers are exact. Fused multiply-add keeps the error bounds, reassociation would not: the
+functions are compiled without it, whatever the loops around them are compiled with.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from sympy_tensordiff.codegen.schedule.angles import WIDEST
 
 @dataclass(frozen=True)
 class Precision:
-    """A floating point format with the constants that belong to it; polynomials begin with the constant term."""
+    """A floating-point format with its constants; polynomials start with the constant term."""
 
     name: str
     bits: int
     digits: int
-    """Those of a significand behind the point."""
+    """The binary digits of a significand after the point."""
     half_root: int
     """The square root of 1/2, its bits read as an integer."""
     ln2: tuple[float, float]
@@ -49,7 +48,7 @@ class Precision:
 
     @property
     def bias(self) -> int:
-        """The greatest exponent, and what the exponent 0 is stored as."""
+        """The greatest exponent, which is also the bias of stored exponents."""
         return (1 << (self.bits - self.digits - 2)) - 1
 
     def __call__(self, value: float | str) -> str:
@@ -58,23 +57,23 @@ class Precision:
         return text if self.bits == 64 else f"real({text})"
 
     def polynomial(self, coefficients: Sequence[float], variable: str, p: str = "p") -> str:
-        """Lines that compute ``p``."""
+        """Return the lines that compute the polynomial with these ``coefficients`` as ``p`` by Horner's rule."""
         lines = [f"{p} = {self(coefficients[-1])}"]
         lines += [f"{p} = {p}*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
         return "\n    ".join(lines)
 
     def power(self, exponent: str) -> str:
-        """2 to the power of an integer, as text; the power is a normal number."""
-        # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
+        """Return 2 to the power of an integer as text; the power must be a normal number."""
+        # NumPy, which runs the text as Python, shifts an integer within its type; Numba widens it.
         return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
-        """The power of 2 whose exponent, with the bias, is a natural number, as text."""
+        """Return the power of 2 with the biased exponent ``biased``, a natural number, as text."""
         return f"bits(natural({biased} << natural({self.digits})), real)"
 
     @property
     def round(self) -> float:
-        """1.5*2**digits: a number to which it is added has the integer nearest to it in the last bits."""
+        """The number 1.5*2**digits: adding it to a number puts the nearest integer into the last bits."""
         return 1.5 * 2.0**self.digits
 
     @property
@@ -84,8 +83,8 @@ class Precision:
 
 
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
-"""The first two end in 16 zeros. In double precision all three, and for results in single precision the first two, \
-leave of an angle up to `WIDEST` what is not a multiple to the last place."""
+"""The number pi/2 as a sum; the first two terms end in 16 zeros. Subtracting multiples of all three terms, or of the \
+first two for results in single precision, reduces angles up to `WIDEST` to the last place."""
 
 DOUBLE = Precision(
     "double", 64, 52, 0x3FE6A09E667F3BCD,
@@ -118,46 +117,52 @@ SINGLE = Precision(
 
 
 def _exp(a: Precision) -> str:
+    """Return the body of exp."""
     low, high = map(a, a.exp_range)
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
-    {_whole_part(a)}
+    {_nearest_integer(a)}
     r = c - n*{a(a.ln2[0])} - n*{a(a.ln2[1])}
     {a.polynomial(a.exp, "r")}
     value = {a(1.0)} + (r + r*r*p)
-    k = {_biased(a, 2)}
+    k = {_biased_exponent(a, 2)}
     half = natural(k >> natural(1))
     return value*{a.stored("half")}*{a.stored("natural(k - half)")}"""
 
 
-def _whole_part(a: Precision) -> str:
-    """Lines that compute the integer n nearest to c/log(2); ``shifted`` has it in the last bits, too."""
+def _nearest_integer(a: Precision) -> str:
+    """Return the lines that compute the integer n nearest to c/log(2), and ``shifted``, which has n in its last
+    bits.
+    """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
-def _biased(a: Precision, times: int, less: int = 0) -> str:
-    """The integer n, ``less`` something, with so many times the bias, which makes it positive, as text."""
+def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
+    """Return the text of n - ``less`` plus ``times`` the bias, a natural number; n is in the last bits of
+    ``shifted``.
+    """
     return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
 def _expm1(a: Precision) -> str:
+    """Return the body of expm1."""
     low, high = a(-(a.digits + 2.0)), a(a.exp_range[1])
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
-    {_whole_part(a)}
+    {_nearest_integer(a)}
     first = c - n*{a(a.ln2[0])}
     rest = n*{a(a.ln2[1])}
     r = first - rest
     rest = (first - r) - rest
     {a.polynomial(a.exp, "r")}
-    half = {a.stored(_biased(a, 1, 1))}
+    half = {a.stored(_biased_exponent(a, 1, 1))}
     value = {a(2.0)}*(((half - {a(0.5)}) + half*r) + half*(r*r*p + rest))
     return x if abs(x) < {a(2.0 ** (-a.digits - 2))} else value"""
 
 
 def _logarithm(a: Precision) -> str:
-    """Lines that compute n*log(2) + log(1 + f)."""
+    """Return the lines that compute n*log(2) + log(1 + f)."""
     return f"""h = {a(0.5)}*f*f
     s = f/({a(2.0)} + f)
     z = s*s
@@ -166,6 +171,7 @@ def _logarithm(a: Precision) -> str:
 
 
 def _log(a: Precision) -> str:
+    """Return the body of log."""
     least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
     return f"""
     read = bits(real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})), whole)
@@ -178,6 +184,7 @@ def _log(a: Precision) -> str:
 
 
 def _log1p(a: Precision) -> str:
+    """Return the body of log1p."""
     inf = a("math.inf")
     return f"""
     y = x + {a(1.0)}
@@ -194,6 +201,7 @@ def _log1p(a: Precision) -> str:
 
 
 def _tanh(a: Precision) -> str:
+    """Return the body of tanh."""
     return f"""
     size = abs(x)
     z = x*x
@@ -203,7 +211,7 @@ def _tanh(a: Precision) -> str:
 
 
 def _sigmoid(a: Precision) -> str:
-    """A quotient, from which is taken off what the sum below has lost."""
+    """Return the body of sigmoid: a quotient, corrected for the rounding error of its denominator."""
     return f"""
     small = exp(-abs(x))
     below = {a(1.0)} + small
@@ -213,12 +221,15 @@ def _sigmoid(a: Precision) -> str:
 
 
 def _softplus(a: Precision) -> str:
+    """Return the body of softplus."""
     return f"""
     return ({a(0.0)} if x < {a(0.0)} else x) + log1p(exp(-abs(x)))"""
 
 
-def _near(a: Precision, quarters: int) -> str:
-    """The sine of an angle and of so many right angles; infinite ones are none, wide ones count as 0."""
+def _sine_near(a: Precision, quarters: int) -> str:
+    """Return the body of the sine of an angle plus ``quarters`` right angles: nan for infinite angles; wide ones count
+    as 0.
+    """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
     return f"""
@@ -248,12 +259,12 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "tanh": ("tanh(x)", _tanh),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
-    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", partial(_near, quarters=0)),
-    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", partial(_near, quarters=1)),
+    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", partial(_sine_near, quarters=0)),
+    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", partial(_sine_near, quarters=1)),
 }
-"""What each function computes, and its text, behind those of the functions that it calls."""
+"""The description and the body of each function, after the functions that it calls."""
 
-_ELEMENTARY = """
+_DISPATCH = """
 def bits(x, kind):
     \"\"\"The bits of a number as a number of another kind. Numba's own view is compiled for each pair of types.\"\"\"
     return x.view(kind)
@@ -284,20 +295,22 @@ def elementary(single, double):
 
 ELEMENTARY_NAMES = frozenset(name + ending for name in FUNCTIONS for ending in ("", "_single", "_double"))
 ELEMENTARY_NAMES |= {"elementary", "overload", "types", "bits", "type_of_bits", "compiled_bits"}
-"""The names of a module that the texts take."""
+"""The names that the texts define in a module."""
 
 
 def elementary_functions(texts: Collection[str]) -> list[str]:
-    """The texts of the functions that ``texts`` call, and of what these call, in a stable order."""
+    """Return the texts of the elementary functions that ``texts`` call, directly or indirectly, in a stable order; []
+    if none.
+    """
     found = called_by(texts, {name: body(DOUBLE) for name, (_, body) in FUNCTIONS.items()})
     if not found:
         return []
-    both = [_text(name, precision) for name in found for precision in (SINGLE, DOUBLE)]
-    return [*both, _ELEMENTARY.strip("\n"), "\n".join(f"{n} = elementary({n}_single, {n}_double)" for n in found)]
+    both = [_function_text(name, precision) for name in found for precision in (SINGLE, DOUBLE)]
+    return [*both, _DISPATCH.strip("\n"), "\n".join(f"{n} = elementary({n}_single, {n}_double)" for n in found)]
 
 
-def _text(name: str, precision: Precision) -> str:
-    """One function for one precision."""
+def _function_text(name: str, precision: Precision) -> str:
+    """Return one function in one precision."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

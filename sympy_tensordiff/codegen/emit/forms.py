@@ -1,4 +1,4 @@
-"""Names, integer forms and conditions as Python text."""
+"""Printers of names, integer forms and conditions as Python text, and of nested blocks of lines."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from sympy_tensordiff.integer.extrema import Extremum, extrema_in
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
-"""How tightly the operators of Python bind, loosest first."""
+"""The precedences of Python's operators, loosest first."""
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
 """Names that no variable of a generated module may take."""
 
 
 class Names:
-    """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
+    """The identifiers of one generated module: the names of the program, changed if they clash with names of the
+    module.
+    """
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
         self._below: Names | None = None
@@ -31,7 +33,7 @@ class Names:
         self._text: dict[str, str] = {}
         self.functions: dict[External, str] = {}
         self.texts: set[str] = set()
-        """What arrays, numbers, loops and functions of the program are called, in all copies: differs for each step."""
+        """The texts of all names of arrays, scalars, loops and functions of the program, in all copies."""
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
                 raise VerificationError(f"{name!r} is not an identifier")
@@ -43,30 +45,30 @@ class Names:
             self.texts.add(text)
 
     def spelled(self, name: str) -> str:
-        """How a language writes a name, where nothing else has it."""
+        """Return a name as it is written in the target language."""
         return name
 
     def copy(self) -> Names:
-        """The same names, to which fresh ones can be added without a trace here."""
+        """Return the same names in a scope of its own: fresh names in it do not change this object."""
         result = type(self)((), ())
         result._below = self
         result.functions, result.texts = self.functions, self.texts
         return result
 
     def has(self, text: str) -> bool:
-        """Whether something is called ``text``, in the program or in the module."""
+        """Return whether ``text`` is in use, in the program or in the module."""
         here = text in self._taken or text in self._text
         return here or (self._below is not None and self._below.has(text))
 
     def add_function(self, external: External) -> None:
-        """A name for a function of the user's: ``g``, its derivatives ``g_1``, ``g_01``."""
+        """Choose a name for a function of the user: ``g``, for its derivatives ``g_1``, ``g_01``."""
         orders = "_" + "".join(map(str, external.orders)) if any(external.orders) else ""
         word = re.sub(r"[^A-Za-z0-9_]", "_", external.name).strip("_") or "f"
         self.functions[external] = self.fresh(("f" if word[0].isdigit() else "") + word + orders)
         self.texts.discard(self.functions[external])
 
     def fresh(self, wish: str) -> str:
-        """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
+        """Return an unused name, ``wish``, ``wish_1``, ``wish_2``, …, and reserve it."""
         wish = self.spelled(wish)
         text, number = wish, 0
         while self.has(text):
@@ -87,11 +89,11 @@ class Names:
 
 
 class FormPrinter:
-    """Integer forms and conditions as Python text."""
+    """Prints integer forms and conditions as Python; ``replace`` has texts for some variables."""
 
     conjunction: ClassVar[str] = " and "
     choice: ClassVar[str] = "{1} if {0} else {2}"
-    """The second where the first holds, else the third."""
+    """A conditional expression of a condition, the value if it holds, and the value otherwise."""
     absolute: ClassVar[str] = "abs({0})"
 
     def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
@@ -99,26 +101,28 @@ class FormPrinter:
         self.replace = dict(replace or {})
 
     def variable(self, name: str) -> str:
-        """The text of a plain variable."""
+        """Return the text of a plain variable."""
         return self.replace[name] if name in self.replace else self.names(name)
 
     def data(self, entry: DataEntry) -> str:
-        """The text of an entry of an array of integers."""
+        """Return the text of an entry of an integer array."""
         name = self.names(entry.tensor)
         return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
 
     def integer(self, entry: DataEntry) -> str:
-        """The text of an entry of an array of integers, with its test."""
+        """Return the text of an entry of an integer array; 0 if its mask does not hold."""
         if not isinstance(entry, MaskedEntry):
             return self.data(entry)
         return f"({self.choice.format(self.conditions(entry.inside), self.data(entry), 0)})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
+        """Return ``form`` as text, in parentheses if it binds less tightly than ``level``; positive terms come
+        first.
+        """
         return self._total(*extrema_in(form), level)
 
     def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
-        """The sum of a form and of maxima and minima."""
+        """Return the sum of a form and of maxima and minima as text."""
         parts: list[tuple[Any, int]] = [*form.terms, *((extremum, extremum.coefficient) for extremum in extrema)]
         terms = sorted(parts, key=lambda term: term[1] < 0)
         text = ""
@@ -140,6 +144,7 @@ class FormPrinter:
         return f"({text})" if own < level else text
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        """Return the product of one variable of a form and a positive ``factor`` as text."""
         if isinstance(variable, Extremum):
             text = self.extremum(variable)
             return text if factor == 1 else f"{factor}*{text}"
@@ -154,25 +159,25 @@ class FormPrinter:
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 
     def extremum(self, extremum: Extremum) -> str:
-        """The maximum or minimum of two integers, or the absolute value of one."""
+        """Return the text of the maximum or minimum of two integers, or of an absolute value."""
         if extremum.function == "abs":
             return self.absolute.format(self.form(extremum.one))
         return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
-        """The greatest ("max") or the least ("min") of integers."""
+        """Return the text of the maximum (``function`` "max") or minimum ("min") of integers."""
         return f"{function}({', '.join(texts)})"
 
     def lower(self, bounds: Iterable[Bound]) -> str:
-        """The first value of a loop: the greatest of the lower bounds."""
+        """Return the text of the first value of a loop: the maximum of its lower bounds."""
         return self.extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """One more than the last value of a loop: the least of the upper bounds, plus one."""
+        """Return the text of the end of a loop: one more than the minimum of its upper bounds."""
         return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
 
     def extreme(self, function: str, forms: Iterable[Affine]) -> str:
-        """The text of the greatest ("max") or least ("min") of several forms, constants folded."""
+        """Return the text of the maximum ("max") or minimum ("min") of several forms; constants are folded."""
         forms = list(dict.fromkeys(forms))
         constants = [f.constant for f in forms if f.is_constant]
         texts = [self.form(f) for f in forms if not f.is_constant]
@@ -181,11 +186,11 @@ class FormPrinter:
         return texts[0] if len(texts) == 1 else self.integers(function, texts)
 
     def conditions(self, rows: Iterable[Row]) -> str:
-        """Conditions all of which hold."""
+        """Return the conjunction of conditions as text; "" for none."""
         return self.conjunction.join(map(self.condition, rows))
 
     def condition(self, row: Row) -> str:
-        """A condition as a comparison."""
+        """Return a condition as the text of a comparison."""
         if row.kind == "mod":
             return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
         form, extrema = extrema_in(row.form)
@@ -205,24 +210,25 @@ class FormPrinter:
 
 
 def tuple_text(texts: Iterable[str]) -> str:
-    """A tuple."""
+    """Return a tuple as text."""
     texts = list(texts)
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _opposite(extremum: Extremum) -> Extremum:
+    """Return an extremum with the opposite coefficient."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 
 # ---------------------------------------------------------------------------- text of nested blocks
-# Text of nested blocks, with places that are filled later.
+# Text of nested blocks, with slots that are filled later.
 
 
 INDENT = "    "
 
 
 class Block:
-    """Lines of one indentation, blocks inside it, and slots that receive lines later."""
+    """Lines of one indentation, with nested blocks, and slots that receive lines later."""
 
     def __init__(self) -> None:
         self._items: list[str | tuple[str, Block] | Block] = []
@@ -232,19 +238,19 @@ class Block:
         self._items.append(text)
 
     def child(self, head: str) -> Block:
-        """Append ``head`` and an indented block behind it."""
+        """Append ``head`` and an indented block below it; return the block."""
         inner = Block()
         self._items.append((head, inner))
         return inner
 
     def slot(self, lines: Block | None = None) -> Block:
-        """Append lines of the same indentation, or a place for those that turn out to be needed further down."""
+        """Append ``lines``, or an empty slot of the same indentation for later lines; return it."""
         inner = Block() if lines is None else lines
         self._items.append(inner)
         return inner
 
     def render(self, depth: int = 0) -> list[str]:
-        """All lines, indented."""
+        """Return all lines, indented; an empty block becomes ``pass``."""
         lines: list[str] = []
         for item in self._items:
             if isinstance(item, str):

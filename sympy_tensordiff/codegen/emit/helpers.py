@@ -1,4 +1,4 @@
-"""Functions in Python that generated modules bring along where they use them."""
+"""Helper functions in Python, which generated modules contain if they use them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 
 
 def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str, str]:
-    """Those of the functions that texts call, or that these call: each stands in a table before those that call it.
+    """Return the ``functions`` that ``texts`` call, directly or indirectly; a table has each function before its
+    callers.
 
     >>> called_by(["f(x)"], {"g": "def g(x): return x", "f": "def f(x): return g(x)", "h": "def h(x): return f(x)"})
     {'g': 'def g(x): return x', 'f': 'def f(x): return g(x)'}
@@ -130,7 +131,7 @@ def view(x, start, lengths, *steps, write=False):
     return np.lib.stride_tricks.as_strided(first, lengths, strides, writeable=write)
 ''',
 }
-"""For NumPy."""
+"""The helpers for NumPy, by their names."""
 
 SCALAR_HELPERS: dict[str, str] = {
     "cbrt": '''
@@ -178,7 +179,7 @@ def spherical_bessel(n, x):
     return value
 ''',
 }
-"""For the backends that compile scalar Python."""
+"""The helpers for the backends that compile scalar Python."""
 
 TYPED_HELPERS: dict[str, str] = {
     "cbrt": '''
@@ -218,7 +219,7 @@ def softplus(x, real):
     return (real(0) if x < 0 else x) + math.log1p(math.exp(-abs(x)))
 ''',
 }
-"""For CUDA: helpers that are passed the type of their results, so that none is wider."""
+"""The helpers for CUDA that take the type of their result as a parameter, so that none is wider."""
 
 CUDA_HELPERS: dict[str, str] = dict(sorted((SCALAR_HELPERS | TYPED_HELPERS).items()))
-"""For CUDA, where rounding is done by `math`, whose results are integers."""
+"""All helpers for CUDA."""

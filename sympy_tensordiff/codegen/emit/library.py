@@ -1,8 +1,7 @@
-"""Library calls on whole arrays as functions of a module, for the backends that work in the memory of the host.
+"""Library calls (BLAS, LAPACK) as Python functions, for the backends that work in host memory.
 
-A sum of products is a product of matrices (BLAS): the axes are put into the order of those that
-both operands keep, own ones, those summed over, and each group is taken as one axis. Arrays that
-are written here are dense, so that their reshaped forms are the same memory.
+A contraction becomes a matrix product: axes are ordered by batch axes, free axes and summed axes, and each group is
+reshaped to one axis. The result arrays are dense, so that reshaping makes no copies.
 """
 
 from __future__ import annotations
@@ -185,12 +184,12 @@ def cofactor_tangent(x, direction):
     return np.round(np.linalg.det(u)*np.linalg.det(v))*(u @ m @ v)
 ''',
 }
-"""The functions that library calls need besides NumPy's own."""
+"""The functions that library calls need in addition to NumPy's."""
 
 LIBRARY_NAMES = frozenset({"itertools", "lapack", *LIBRARY_HELPERS})
 
 
-APPLIED = {
+MATRIX_FUNCTIONS = {
     "inv": ("inverse({0}, {1})", "inverse_factorized({0}, {1})"),
     "det": ("np.linalg.det({0})", "determinant_factorized({0})"),
     "logdet": ("log_determinant({0})", "log_determinant_factorized({0}, False)"),
@@ -198,12 +197,12 @@ APPLIED = {
     "cofactor": ("cofactor({0}, {2})",),
     "factors": ("factorized({0}, {2}, {1})",),
 }
-"""Functions of a matrix, or of its factors: their calls, with what messages call the matrix, and options."""
+"""The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options."""
 
 
 def library_text(step: Product | Apply, program: Program, names: Names) -> str:
-    """The function of a library call."""
-    printer = _Printer(step, program, names)
+    """Return the function of a library step."""
+    printer = _LibraryCall(step, program, names)
     if isinstance(step, Contraction):
         lines = printer.contraction(step)
     elif isinstance(step, Solve):
@@ -218,7 +217,9 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     return "\n".join([head_text(step, passed_names(step, names)), *(INDENT + line for line in lines)])
 
 
-class _Printer:
+class _LibraryCall:
+    """Prints the body of the function of one library step."""
+
     def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
         self.step = step
         self.target = names(step.array)
@@ -227,26 +228,29 @@ class _Printer:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def title(self, array: str) -> str:
-        """A matrix as an error message calls it, as a literal: what a user wrote is no code."""
+        """Return the name of a matrix in error messages, as a literal: names of users must not become code."""
         label = self.given.get(array)
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 
     def docstring(self, what: str) -> str:
+        """Return the docstring of the function, which fills the target with ``what``."""
         return f'"""Fill {self.target} with {what}."""'
 
     # -------------------------------------------------------------- functions of one array
 
     def apply(self, step: Apply) -> list[str]:
+        """Return the lines of a function of one matrix, such as an inverse or a determinant."""
         matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
-        text = APPLIED[step.function][bool(step.factored)].format(
+        text = MATRIX_FUNCTIONS[step.function][bool(step.factored)].format(
             matrix, self.title(step.factored or step.operand), options
         )
-        value = _permuted(text, range(len(step.axes)), step.axes)
+        value = _with_axis_order(text, range(len(step.axes)), step.axes)
         return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
 
     # -------------------------------------------------------------- products
 
     def contraction(self, step: Contraction) -> list[str]:
+        """Return the lines of a contraction: a matrix product of reshaped operands."""
         left, right, both, rows, columns, terms = found = as_matrices(step)
         lines = [self.docstring(f"the sums of {entries_text(self.names, left)}*{entries_text(self.names, right)}")]
         pair = (
@@ -257,9 +261,10 @@ class _Printer:
         if found.order == list(step.output):
             return [*lines, f"np.matmul({pair}, out={self.reshaped(self.target, both, groups)})"]
         product = self.split(f"np.matmul({pair})", both, groups)
-        return [*lines, f"{self.target}[...] = {_permuted(product, found.order, step.output)}"]
+        return [*lines, f"{self.target}[...] = {_with_axis_order(product, found.order, step.output)}"]
 
     def solve(self, step: Solve) -> list[str]:
+        """Return the lines of the solution of a linear system."""
         matrix, right, out = step.left, step.right, step.output
         *batch, row, column = matrix.labels
         summed, free = (column, row) if row in out else (row, column)
@@ -267,7 +272,7 @@ class _Printer:
         is_transposed = row == summed
         left = self.names(matrix.array)
         if is_transposed and not step.factored:
-            left = _permuted(left, matrix.labels, [*batch, column, row])
+            left = _with_axis_order(left, matrix.labels, [*batch, column, row])
         groups = [rest] if rest or batch else []  # a batch of vectors is one of matrices of one column
         columns = self.grouped(right, batch, [[summed], *groups])
         solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
@@ -276,45 +281,48 @@ class _Printer:
         solution = self.split(solution, batch, [[free], *groups])
         return [
             self.docstring(f"the solution of equations with {left}"),
-            f"{self.target}[...] = {_permuted(solution, [*batch, free, *rest], out)}",
+            f"{self.target}[...] = {_with_axis_order(solution, [*batch, free, *rest], out)}",
         ]
 
     def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
+        """Return the lines of the derivative of the cofactors of a matrix in a direction."""
         # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
-        matrix, direction = (_permuted(self.names(op.array), op.labels, step.output) for op in step.operands)
+        matrix, direction = (_with_axis_order(self.names(op.array), op.labels, step.output) for op in step.operands)
         return [
             self.docstring(f"the derivative of the cofactors of {matrix} in the direction {direction}"),
             f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",
         ]
 
-    def grouped(self, operand: Operand, both: Sequence[int], groups: Groups) -> str:
-        """An operand with an axis for each label of ``both`` and one for each group."""
+    def grouped(self, operand: Operand, batch: Sequence[int], groups: Groups) -> str:
+        """Return an operand reshaped to one axis per label of ``batch`` and one per group."""
         text, labels = self.names(operand.array), operand.labels
         distinct = tuple(dict.fromkeys(labels))
         if distinct != labels:
             numbers = {label: n for n, label in enumerate(distinct)}
             text = f"np.einsum({text}, {[numbers[label] for label in labels]}, {list(numbers.values())})"
-        text = _permuted(text, distinct, [*both, *(label for group in groups for label in group)])
-        return self.reshaped(text, both, groups)
+        text = _with_axis_order(text, distinct, [*batch, *(label for group in groups for label in group)])
+        return self.reshaped(text, batch, groups)
 
-    def reshaped(self, text: str, both: Sequence[int], groups: Groups) -> str:
-        """An array, the axes of which are those of ``both`` and of all groups, with one for each group."""
+    def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
+        """Return an array, whose axes are those of ``batch`` and of all groups, with each group reshaped to one
+        axis.
+        """
         if all(len(group) == 1 for group in groups):
             return text
-        axes = [self.lengths[label] for label in both]
+        axes = [self.lengths[label] for label in batch]
         axes += ["*".join(self.lengths[label] for label in group) or "1" for group in groups]
         return f"{text}.reshape({', '.join(axes)})"
 
-    def split(self, text: str, both: Sequence[int], groups: Groups) -> str:
-        """An array with an axis for each group with one for each label instead."""
+    def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
+        """Return an array with one axis per group reshaped to one axis per label."""
         if all(len(group) == 1 for group in groups):
             return text
-        labels = [*both, *(label for group in groups for label in group)]
+        labels = [*batch, *(label for group in groups for label in group)]
         return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
 
 
 def lengths(step: Product, names: Names) -> dict[int, str]:
-    """The length of each label, as text."""
+    """Return the length of each label of a product as text."""
     found: dict[int, str] = {}
     for operand in step.operands:
         is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
@@ -325,15 +333,15 @@ def lengths(step: Product, names: Names) -> dict[int, str]:
 
 
 def entries_text(names: Names, operand: Operand) -> str:
-    """An entry of an operand, for comments."""
+    """Return an entry of an operand as text, for comments."""
     letters = "ijklmnopqrstuvwxyzabcdefgh"
     return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
 
 
 class Matrices(NamedTuple):
-    """A contraction as products of matrices: its operands, and their labels by what they are in the product.
+    """A contraction as a batched matrix product: its operands, and its labels by their role.
 
-    There is one product for each entry of the axes that ``both`` operands keep.
+    ``both`` are the batch labels, which both operands and the result have.
     """
 
     left: Operand
@@ -345,16 +353,16 @@ class Matrices(NamedTuple):
 
     @property
     def order(self) -> list[int]:
-        """The axes of the products."""
+        """The labels of the matrix product, in order."""
         return [*self.both, *self.rows, *self.columns]
 
     def transposed(self) -> Matrices:
-        """The products of the transposed matrices."""
+        """Return the product of the transposed matrices."""
         return Matrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 
 def as_matrices(step: Contraction | Trapezoid) -> Matrices:
-    """A contraction as products of matrices, transposed where the result is."""
+    """Return a contraction as a matrix product, of transposed matrices if the result is transposed."""
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]
@@ -364,8 +372,8 @@ def as_matrices(step: Contraction | Trapezoid) -> Matrices:
     return found.transposed() if columns and found.transposed().order == out else found
 
 
-def _permuted(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
-    """An array with its axes in another order."""
+def _with_axis_order(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return an array whose axes are ``labels`` with its axes in the order ``wanted``, as text."""
     if list(labels) == list(wanted):
         return text
     places: Mapping[int, int] = {label: n for n, label in enumerate(labels)}

@@ -1,4 +1,4 @@
-"""Modules of LLVM as text: their functions, blocks and integers."""
+"""LLVM modules as text: functions, basic blocks and integer arithmetic."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sympy_tensordiff.codegen.ir.scalars import External
 from sympy_tensordiff.integer.affine import Affine
 
 FLAGS = "contract nsz"
-"""Fused multiply-add, and ignored signs of zero: what keeps nan and infinities. Sums may be reordered, too."""
+"""The fast-math flags of operations: fused multiply-add, ignored signs of zero; nan and infinities are kept."""
 
-ROLLED = ", !llvm.loop !vectors"
-"""At the end of a loop that is not unrolled, before its number of vectors; each has a node of its own in the module."""
+NO_UNROLL_MARK = ", !llvm.loop !vectors"
+"""The mark of a loop that is not unrolled, before its number of vectors; each becomes a metadata node."""
 
-VECTORS = 4
-"""At most so many vectors are computed side by side in one turn of a loop."""
+MAX_INTERLEAVED_VECTORS = 4
+"""The most vectors that one iteration of a loop computes (its interleave count)."""
 
 NO_MEMORY = 2
-"""The code of a function that finds no memory."""
+"""The return code of a function that cannot allocate memory."""
 
 Value = tuple[str, str]
-"""The text of a value and its type."""
+"""A value: its text and its type."""
 
 
 def real_text(value: float, kind: str) -> str:
-    """A floating point constant, exactly."""
+    """Return a floating-point constant of type ``kind`` exactly, in hexadecimal."""
     if kind == "float" and math.isfinite(value):
         try:
             value = struct.unpack("f", struct.pack("f", value))[0]
@@ -40,7 +40,7 @@ def real_text(value: float, kind: str) -> str:
 
 
 class Module:
-    """The functions of one module, for results of type ``real``, and what they call.
+    """The functions of one LLVM module, with results of type ``real``, and the functions that they call.
 
     ``externals`` are the symbols of the functions that the user supplies.
     """
@@ -54,17 +54,19 @@ class Module:
         self._known: dict[str, str] = {}
 
     def declare(self, name: str, result: str, kinds: Sequence[str], attributes: str = "") -> str:
-        """The symbol of a function of another module."""
+        """Declare a function of another module, and return its symbol."""
         self.declared[name] = f"declare {result} @{name}({', '.join(kinds)}){attributes}"
         return name
 
     def define(self, name: str, text: str) -> str:
-        """The symbol of a function with a text that stands there once."""
+        """Define a function unless its name is defined already, and return its symbol."""
         self.functions.setdefault(name, text)
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """The symbol of a function whose text has ``{name}`` for it, or of another one with the same text."""
+        """Define a function, whose text has ``{name}`` for its symbol, and return the symbol: equal texts share one
+        function.
+        """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
             self._known[text] = own
@@ -72,7 +74,7 @@ class Module:
         return self._known[text]
 
     def elementary(self, name: str, kind: str) -> str:
-        """The symbol of one of the functions that can be vectorised."""
+        """Define a vectorisable elementary function, with the functions that it calls, and return its symbol."""
         symbol = f"{name}.{kind}"
         if symbol not in self.functions:
             text, called = elementary_text(name, kind)
@@ -84,22 +86,23 @@ class Module:
         return symbol
 
     def text(self) -> str:
-        """The whole."""
+        """Return the text of the module."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
         nodes = ['!0 = !{!"llvm.loop.unroll.disable"}']
-        nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, VECTORS + 1)]
+        nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, MAX_INTERLEAVED_VECTORS + 1)]
 
         def node(match: re.Match[str]) -> str:
+            """Add a metadata node for a loop, and return the reference to it."""
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, !0, !{match[1]}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
 
-        text = re.sub(rf"{ROLLED}(\d)", node, used)
+        text = re.sub(rf"{NO_UNROLL_MARK}(\d)", node, used)
         return "\n".join([text, *declared.values(), *nodes]) + "\n"
 
 
 class Builder:
-    """The blocks of a function, one line after the other."""
+    """Emits the instructions of one function, basic block by basic block."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -108,43 +111,45 @@ class Builder:
         self.label = "entry"
         self.count = 0
         self.known: dict[Affine, str] = {}
-        """The values of forms, as far as they have been computed on the way to here."""
+        """The values of forms that have been computed on every path to the current block."""
 
     # ------------------------------------------------------------------------ blocks
 
     def new(self, text: str) -> str:
-        """A new value."""
+        """Append an instruction with a value, and return the value."""
         self.count += 1
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
 
     def line(self, text: str) -> None:
-        """An instruction without a value."""
+        """Append an instruction without a value."""
         self.lines.append(f"  {text}")
 
     def slot(self, kind: str) -> str:
-        """A place on the stack."""
+        """Return a new stack slot for values of type ``kind``."""
         self.count += 1
         self.slots.append(f"  %s{self.count} = alloca {kind}")
         return f"%s{self.count}"
 
     def labels(self, *words: str) -> list[str]:
-        """New labels."""
+        """Return a new label for each word."""
         self.count += 1
         return [f"{word}{self.count}" for word in words]
 
     def start(self, label: str) -> None:
-        """Begin a block."""
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
         self.label = label
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """End a block."""
+        """End the basic block with a conditional branch."""
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """Emit a body that runs where all conditions hold; a condition is tested only where those before it hold."""
+        """Emit the body of the ``with`` block for the case that all conditions hold; each is tested only if those
+        before hold.
+        """
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:
@@ -158,9 +163,9 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, vectors: int = 0) -> Iterator[str]:
-        """Emit a loop from ``low`` to ``stop - 1``, or backwards where ``step`` is -1.
+        """Emit a loop from ``low`` to ``stop - 1``, or backwards if ``step`` is -1; yield the value of its variable.
 
-        One with a number of ``vectors`` side by side is not unrolled.
+        A loop with a number of ``vectors`` per iteration is not unrolled.
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)
@@ -178,11 +183,13 @@ class Builder:
         self.start(latch)
         self.line(f"{following} = add nsw i64 {variable}, {step}")
         self.branch(self.new(f"icmp {test} i64 {following}, {end}"), body, after)
-        self.lines[-1] += f"{ROLLED}{vectors}" if vectors else ""
+        self.lines[-1] += f"{NO_UNROLL_MARK}{vectors}" if vectors else ""
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """One of two values; only that one is computed."""
+        """Return one of two values, of which only the chosen one is computed; a float is extended if the other is a
+        double.
+        """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)
         found = []
@@ -208,7 +215,7 @@ class Builder:
     # ------------------------------------------------------------------------ integers
 
     def add(self, left: str, right: str) -> str:
-        """A sum."""
+        """Return the sum of two integers; constants are folded."""
         if is_number(left) and is_number(right):
             return str(int(left) + int(right))
         if "0" in (left, right):
@@ -216,7 +223,7 @@ class Builder:
         return self.new(f"add nsw i64 {left}, {right}")
 
     def times(self, left: str, right: str) -> str:
-        """A product."""
+        """Return the product of two integers; constants are folded."""
         if is_number(left) and is_number(right):
             return str(int(left) * int(right))
         if "1" in (left, right):
@@ -224,7 +231,7 @@ class Builder:
         return "0" if "0" in (left, right) else self.new(f"mul nsw i64 {left}, {right}")
 
     def greatest(self, values: Iterable[str], function: str = "smax") -> str:
-        """The greatest integer, or the least."""
+        """Return the maximum of integers, or the minimum for "smin"; constants are folded."""
         values = [*values]
         if all(map(is_number, values)):
             return str((max if function == "smax" else min)(map(int, values)))
@@ -232,7 +239,7 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """A quotient by a positive number, rounded down."""
+        """Return a quotient by a positive integer, rounded down."""
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")
         rest = self.new(f"srem i64 {value}, {divisor}")
@@ -241,11 +248,11 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """The value of a function of numbers of one type that is declared."""
+        """Declare a function of values of one type, append its call, and return its value."""
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")
 
 
 def is_number(text: str) -> bool:
-    """Whether an integer is a constant."""
+    """Return whether an integer value is a constant."""
     return text.lstrip("-").isdigit()

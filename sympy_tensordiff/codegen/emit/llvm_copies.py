@@ -1,4 +1,4 @@
-"""Products as LLVM's printer takes them: their operands lie as BLAS, or a block in registers, reads them."""
+"""Copies of operands for LLVM modules, so that BLAS and register tiles can read them in place."""
 
 from __future__ import annotations
 
@@ -28,43 +28,44 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: Contraction | Trapezoid) -> Matrices:
-    """A contraction as products of matrices; the rows are those of the trapezoid."""
+    """Return a contraction as a matrix product; the rows of a trapezoid are the rows of the product."""
     found = as_matrices(step)
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
 
 
 def is_turned(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether an operand has the second group of axes before the first."""
+    """Return whether an operand has the second group of axes before the first, so that its matrix is transposed."""
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 
 
-def tasks_of(extent: Affine, is_block: bool) -> Affine:
-    """The number of tasks along an axis of a correlation."""
+def task_count(extent: Affine, is_block: bool) -> Affine:
+    """Return the number of tasks along an axis of a correlation."""
     return quotient(extent + (ROWS - 1), ROWS) if is_block else extent
 
 
-def blocks(step: Trapezoid, shapes: Shapes) -> Affine:
-    """The number of blocks of rows."""
+def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
+    """Return the number of blocks of rows of a trapezoid."""
     return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
 
 
-def parts_of(step: Contraction | Trapezoid | Correlation, shapes: Shapes) -> Affine:
+def part_count(step: Contraction | Trapezoid | Correlation, shapes: Shapes) -> Affine:
     """Return the number of parts of a step; its function computes a range of them."""
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
         assert tiles is not None
         row = own_axis(step.output, tiles.rows)
-        return times(*(tasks_of(out[axis], axis == row) for axis in tiles.tasks))
+        return times(*(task_count(out[axis], axis == row) for axis in tiles.tasks))
     found, known = matrices_of(step), extents(step, shapes)
     if not found.both and isinstance(step, Trapezoid):
-        return blocks(step, shapes)
+        return block_count(step, shapes)
     return times(*(known[label] for label in found.both or found.rows))
 
 
 class Copies:
-    """A program in which products read and fill arrays that lie as they need them, by copies that are kernels.
+    """A program in which matrix products and correlations read copied operands, which kernels copy.
 
-    ``width``: a whole number of vectors has so many entries. ``lanes`` are the operands of correlations in lanes.
+    ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
+    correlations, by result.
     """
 
     def __init__(self, program: Program, width: int) -> None:
@@ -76,41 +77,42 @@ class Copies:
         self.steps: list[Step] = []
         for step in program.kernels:
             if isinstance(step, Contraction | Trapezoid):
-                self.contraction(step)
+                self.add_contraction(step)
             else:
                 if isinstance(step, Correlation):
-                    self.correlation(step)
+                    self.add_correlation(step)
                 self.steps.append(step)
         self.program = program.with_steps(self.steps, new=self.arrays)
 
     def fresh(self, wish: str) -> str:
-        """A new name."""
+        """Return a new name."""
         name = unique(wish, self.taken)
         self.taken.add(name)
         return name
 
-    def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """A new temporary."""
+    def new_temporary(self, wish: str, shape: Sequence[Affine]) -> str:
+        """Add a temporary, and return its name."""
         name = self.fresh(wish)
         self.arrays.append(Array(name, tuple(shape)))
         return name
 
-    def copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
-        """Copy an array into one with axes in another order."""
+    def add_copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
+        """Add a kernel that copies an array into one with axes in another order."""
         names = {label: self.fresh("i") for label in axes}
         value = Load(source, tuple([Affine.variable(names[label]) for label in labels]))
         self.steps.append(entrywise(target, [names[label] for label in axes], [], value))
 
-    def contraction(self, step: Contraction | Trapezoid) -> None:
-        """A contraction with copies."""
+    def add_contraction(self, step: Contraction | Trapezoid) -> None:
+        """Add a contraction with copies of the operands and the result that have other axis orders."""
         found, known = matrices_of(step), extents(step, self.shapes)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
+            """Return an operand, copied if its axes are not in order."""
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_turned(operand, found.both, first, second):
                 return operand
-            name = self.array(f"{operand.array}_ordered", [known[label] for label in labels])
-            self.copy(name, labels, operand.array, operand.labels)
+            name = self.new_temporary(f"{operand.array}_ordered", [known[label] for label in labels])
+            self.add_copy(name, labels, operand.array, operand.labels)
             return Operand(name, tuple(labels))
 
         left = ordered(found.left, found.rows, found.terms)
@@ -118,22 +120,22 @@ class Copies:
         if found.order == list(step.output):
             self.steps.append(replace(step, left=left, right=right))
             return
-        name = self.array(f"{step.array}_ordered", [known[label] for label in found.order])
+        name = self.new_temporary(f"{step.array}_ordered", [known[label] for label in found.order])
         self.steps.append(replace(step, array=name, output=tuple(found.order), left=left, right=right))
-        self.copy(step.array, step.output, name, found.order)
+        self.add_copy(step.array, step.output, name, found.order)
 
-    def correlation(self, step: Correlation) -> None:
-        """The copy of an operand whose lanes fill whole vectors, with zeros at the end."""
+    def add_correlation(self, step: Correlation) -> None:
+        """Add the copy of an operand whose lanes are padded with zeros to whole vectors."""
         tiles = tiling(step, self.shapes)
         assert tiles is not None
         view = tiles.right
         lane, shape = own_axis(view, tiles.lanes), self.shapes[view.array]
         assert lane is not None
-        # The terms lie next to the lanes: what a block reads one after the other.
+        # The summed axis comes right before the lanes: a block reads them one after the other.
         others = [axis for axis in range(len(view.index)) if axis != lane]
         order = sorted(others, key=lambda axis: tiles.terms in view.index[axis].atoms())
         lanes = self.width * quotient(shape[lane] + (self.width - 1), self.width)
-        name = self.array(f"{view.array}_lanes", [*(shape[axis] for axis in order), lanes])
+        name = self.new_temporary(f"{view.array}_lanes", [*(shape[axis] for axis in order), lanes])
         names = {axis: self.fresh("i") for axis in (*order, lane)}
         entry, total = (
             Load(view.array, tuple([Affine.variable(names[axis]) for axis in sorted(names)])),

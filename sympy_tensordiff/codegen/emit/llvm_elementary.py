@@ -1,4 +1,4 @@
-"""The functions of `elementary` in the language of LLVM, translated from their texts in Python."""
+"""The elementary functions of `elementary` as LLVM IR, translated from their Python texts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ _TESTS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq"
 
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """One function for numbers of a type, and the names of those that it calls."""
-    translation = _Translation(kind)
+    """Return an elementary function for numbers of type ``kind``, and the names of the functions that it calls."""
+    translation = _LlvmTranslation(kind)
     text = translation.function(name)
     return text, tuple(dict.fromkeys(translation.called))
 
 
-class _Translation:
-    """One function. Of each value the text and the kind are known; the kind "number" is an integer of any type."""
+class _LlvmTranslation:
+    """Translates one elementary function from Python to LLVM IR; a value is a text and a kind, "number" for any integer
+    type.
+    """
 
     def __init__(self, real: str) -> None:
         self.real = real
@@ -36,10 +38,12 @@ class _Translation:
         self.called: list[str] = []
 
     def new(self, text: str) -> str:
+        """Append an instruction, and return its value."""
         self.lines.append(f"  %t{len(self.lines)} = {text}")
         return f"%t{len(self.lines) - 1}"
 
     def function(self, name: str) -> str:
+        """Return the LLVM function for the elementary function ``name``."""
         what, body = FUNCTIONS[name]
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
         for statement in tree.body:
@@ -53,12 +57,13 @@ class _Translation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def constant(self, value: float, kind: str) -> str:
+        """Return a floating-point constant of a kind, exactly."""
         if self.types[kind] == "float" and math.isfinite(value):
             value = struct.unpack("f", struct.pack("f", value))[0]
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return a value converted to a kind; a literal takes the kind of the other operand."""
+        """Return the text of a value converted to a kind; a literal takes the kind."""
         text, own = value
         if own == "number":
             return text if kind not in ("real", "double") else self.constant(float(text), kind)
@@ -70,13 +75,13 @@ class _Translation:
         return self.new(f"fpext float {text} to double")
 
     def common(self, left: tuple[str, str], right: tuple[str, str]) -> tuple[str, str, str]:
-        """Two values of one kind, and that."""
+        """Return two values converted to their common kind, and that kind."""
         kinds = [left[1], right[1]]
         kind = "double" if "double" in kinds else next((k for k in kinds if k not in ("number",)), "number")
         return self.as_kind(left, kind), self.as_kind(right, kind), kind
 
     def value(self, node: ast.expr) -> tuple[str, str]:
-        """An expression and its kind."""
+        """Return the text and the kind of an expression."""
         if isinstance(node, ast.Name):
             return self.values[node.id]
         if isinstance(node, ast.Constant):
@@ -112,16 +117,19 @@ class _Translation:
         return self.call(node)
 
     def compared(self, test: str, one: str, other: str, kind: str) -> str:
+        """Return the comparison of two values of one kind."""
         if kind in ("real", "double"):
             return self.new(f"fcmp {'une' if test == 'ne' else f'o{test}'} {self.types[kind]} {one}, {other}")
         sign = "" if test in ("eq", "ne") else "u" if kind == "natural" else "s"
         return self.new(f"icmp {sign}{test} {self.types[kind]} {one}, {other}")
 
     def condition(self, node: ast.expr) -> str:
+        """Return an expression as a boolean; an integer is compared with 0."""
         text, kind = self.value(node)
         return text if kind == "bool" else self.new(f"icmp ne {self.types[kind]} {text}, 0")
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
+        """Return the text and the kind of a binary operation."""
         one, other, kind = self.common(self.value(node.left), self.value(node.right))
         if kind in ("real", "double"):
             return self.new(f"f{_ARITHMETIC[type(node.op)]} contract {self.types[kind]} {one}, {other}"), kind
@@ -131,6 +139,7 @@ class _Translation:
         return self.new(f"{name} {self.types[kind]} {one}, {other}"), kind
 
     def call(self, node: ast.Call) -> tuple[str, str]:
+        """Return the text and the kind of a call: a conversion, a view of bits, or a function."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name == "bits":
             text, kind = self.value(node.args[0])
@@ -156,7 +165,7 @@ class _Translation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """A value converted to a kind."""
+        """Return a value explicitly converted to a kind."""
         text, own = value
         if own == "number":
             return self.as_kind(value, kind), kind

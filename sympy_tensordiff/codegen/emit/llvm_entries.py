@@ -1,7 +1,7 @@
-"""Entries of a module of LLVM, which Python calls, and the tasks that threads run.
+"""Entry points of LLVM modules, which Python calls, and the tasks that threads run.
 
-An entry takes Python's objects as they are: it reads pointers and lengths off arrays, converts numbers, lets other
-threads run, calls the functions of the steps in order, and raises what they report.
+An entry point has Python's objects as arguments: it reads the pointers and lengths of arrays, converts numbers,
+releases the interpreter lock, calls the functions of the steps in order, and raises the errors that they report.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from math import inf, prod
 from sympy_tensordiff.codegen.emit.driver import Temporaries
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module
-from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE
-from sympy_tensordiff.codegen.emit.matrix_products import HALF, PANEL
-from sympy_tensordiff.codegen.emit.numba_cpu import PARTS, STEP
+from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
+from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
@@ -30,17 +30,18 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
 ALIGNMENT = 64
-"""Temporaries begin at multiples of so many bytes."""
+"""The alignment of temporaries in bytes."""
 
-LARGE = "BLAS counts to 2**31 - 1"
+TOO_LARGE_MESSAGE = "BLAS counts to 2**31 - 1"
 
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The function of a step, and what is passed to it: names, and "a" for an array, "r" or "i" for a number.
+    """The compiled function of a step: its symbol, its parameters and its division into parts.
 
-    Where it computes a part, ``ends`` are the names for that, ``extent`` is the end of the last part. ``turns`` is how
-    the parts are cut on several cores: into a number of ranges, "strips", or "panels"; 0 where all is one.
+    ``passed`` are the kinds of its parameters by name: "a" for an array, "r" for a real number, "i" for an integer. If
+    it computes a range of parts, ``ends`` are the names of its two ends, and ``extent`` is the number of all parts.
+    ``turns`` is the division among threads: a number of ranges, "strips", or "panels"; 0 for a single range.
     """
 
     symbol: str
@@ -50,8 +51,8 @@ class StepFunction:
     turns: int | str = 0
 
 
-class EntryPrinter(NestPrinter):
-    """A function that Python calls with arguments as an array of objects."""
+class EntryPrinter(LlvmNestPrinter):
+    """Prints an entry point: a function that Python calls with its arguments as an array of objects."""
 
     def __init__(self, module: Module, program: Program, prover: Prover, head: int) -> None:
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
@@ -63,42 +64,42 @@ class EntryPrinter(NestPrinter):
 
     # ------------------------------------------------------------------------ arguments
 
-    def object(self, place: int) -> str:
-        """An object that is passed."""
+    def argument_object(self, place: int) -> str:
+        """Return the object at a position among the arguments."""
         pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
         return self.new(f"load ptr, ptr {pointer}")
 
-    def array_of(self, name: str, found: str, rank: int) -> None:
-        """Read the pointer of an array off an object, and the lengths of its axes."""
-        self.arrays[name] = self.new(f"load ptr, ptr {self.at(found, self.head)}")
+    def read_array(self, name: str, found: str, rank: int) -> None:
+        """Read the pointer of an array from an object, and the lengths of its first ``rank`` axes."""
+        self.arrays[name] = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head)}")
         if rank:
-            lengths = self.new(f"load ptr, ptr {self.at(found, self.head + 16)}")
+            lengths = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head + 16)}")
             for axis in range(rank):
                 place = self.new(f"getelementptr inbounds i64, ptr {lengths}, i64 {axis}")
                 self.values[f"{name} {axis}"] = self.new(f"load i64, ptr {place}")
 
-    def at(self, pointer: str, offset: str | int) -> str:
-        """A pointer so many bytes further on."""
+    def byte_pointer(self, pointer: str, offset: str | int) -> str:
+        """Return a pointer plus ``offset`` bytes."""
         return self.new(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
 
-    def real_of(self, found: str) -> str:
-        """A number from an object."""
-        return self.converted((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
+    def read_real(self, found: str) -> str:
+        """Return the number in an object."""
+        return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
-    def arguments(self) -> None:
+    def read_arguments(self) -> None:
         """Read all arguments of the program, and compute all sizes."""
         place = 0
         for argument in self.program.arguments:
-            found = self.object(place)
+            found = self.argument_object(place)
             place += 1
             if argument.kind == "array" and argument.shape:
-                self.array_of(argument.name, found, len(argument.shape))
+                self.read_array(argument.name, found, len(argument.shape))
             elif argument.kind == "integer" or argument.dtype == "integer":
                 self.values[argument.name] = self.call("i64", "PyLong_AsLongLong", [found], "ptr")
             else:
-                self.numbers[argument.name] = self.real_of(found)
+                self.numbers[argument.name] = self.read_real(found)
         for output in self.program.outputs:
-            self.array_of(output.name, self.object(place), 0)
+            self.read_array(output.name, self.argument_object(place), 0)
             place += 1
         for solved in solve_sizes(self.program.arguments):
             length = Affine.variable(f"{solved.argument.name} {solved.axis}")
@@ -109,72 +110,74 @@ class EntryPrinter(NestPrinter):
             forms = [self.form(form) for form in size.lows or size.highs]
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
-    def given(self, passed: Mapping[str, str]) -> None:
-        """Read what is passed by names and kinds."""
+    def read_passed(self, passed: Mapping[str, str]) -> None:
+        """Read the arguments of a single step, given by names and kinds."""
         for place, (name, kind) in enumerate(passed.items()):
-            found = self.object(place)
+            found = self.argument_object(place)
             if kind == "a":
-                self.array_of(name, found, 0)
+                self.read_array(name, found, 0)
             elif kind == "i":
                 self.values[name] = self.call("i64", "PyLong_AsLongLong", [found], "ptr")
             else:
-                self.numbers[name] = self.real_of(found)
+                self.numbers[name] = self.read_real(found)
 
     # ------------------------------------------------------------------------ temporaries
 
-    def bytes(self, array: Array) -> str:
-        """The bytes of a temporary, a multiple of the alignment."""
+    def byte_size(self, array: Array) -> str:
+        """Return the bytes of a temporary, rounded up to the alignment."""
         size = self.times(self.entries(array.shape), str(self.module.size))
         mask = self.add(size, str(ALIGNMENT - 1))
         if mask.isdigit():
             return str(int(mask) // ALIGNMENT * ALIGNMENT)
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
-    def size(self, arrays: Sequence[Array]) -> EntryPrinter:
-        """The function that tells the bytes of all temporaries."""
-        self.arguments()
+    def size_function(self, arrays: Sequence[Array]) -> EntryPrinter:
+        """Print the function that returns the bytes of all temporaries; return this printer."""
+        self.read_arguments()
         total = str(ALIGNMENT)
         for array, *_ in shared_memory(self.program, arrays):
-            total = self.add(total, self.bytes(array))
+            total = self.add(total, self.byte_size(array))
         self.result = self.call("ptr", "PyLong_FromLongLong", [total], "i64")
         return self
 
-    def scratch(self, arrays: Sequence[Array]) -> None:
-        """Find the pointers of all temporaries in the last array that is passed."""
+    def locate_temporaries(self, arrays: Sequence[Array]) -> None:
+        """Emit the pointers of all temporaries: they are parts of one block of memory, which is the last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
-        self.array_of("scratch", self.object(place), 0)
+        self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
         free = self.new(f"and i64 {self.new(f'sub i64 0, {address}')}, {ALIGNMENT - 1}")
-        pointer = self.at(self.arrays["scratch"], free)
+        pointer = self.byte_pointer(self.arrays["scratch"], free)
         for group in shared_memory(self.program, arrays):
             self.arrays |= dict.fromkeys([array.name for array in group], pointer)
-            pointer = self.at(pointer, self.bytes(group[0]))
+            pointer = self.byte_pointer(pointer, self.byte_size(group[0]))
 
     # ------------------------------------------------------------------------ steps
 
-    def driver(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> EntryPrinter:
-        """The function that runs steps."""
-        self.arguments()
+    def driver_function(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> EntryPrinter:
+        """Print the function that runs ``steps``, with the temporaries ``arrays`` in the last argument; return this
+        printer.
+        """
+        self.read_arguments()
         if arrays:
-            self.scratch(arrays)
-        self.begin()
+            self.locate_temporaries(arrays)
+        self.release_gil()
         for step, function in steps:
             with ExitStack() as stack:
-                if rows := self.tests(step):
+                if rows := self.nonempty_rows(step):
                     stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
-                self.run(step, function)
-        return self.end()
+                self.run_step(step, function)
+        return self.finish()
 
-    def begin(self) -> None:
-        """Let other threads of Python run."""
+    def release_gil(self) -> None:
+        """Release the interpreter lock, so that other threads of Python can run."""
         self.module.declare("PyEval_SaveThread", "ptr", [])
         self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
         self.state = self.new("call ptr @PyEval_SaveThread()")
 
-    def tests(self, step: Step) -> list[Row]:
-        """The conditions of a step that has nothing to do in some calls."""
+    def nonempty_rows(self, step: Step) -> list[Row]:
+        """Return the conditions under which a step has something to do; [] if it always has."""
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             forms = step.extents if step.exclusive else ()
@@ -183,36 +186,38 @@ class EntryPrinter(NestPrinter):
             forms = made.shape if made is not None else ()
         return [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
-    def run(self, step: Step, function: StepFunction) -> None:
-        """Run a step."""
+    def run_step(self, step: Step, function: StepFunction) -> None:
+        """Call the function of a step, on several cores if it is divided among threads."""
         if function.turns:
-            self.in_parallel(step, function)
+            self.run_in_parallel(step, function)
             return
         self.values |= dict(zip(function.ends, ("0", self.form(function.extent)), strict=True))
-        found = self.called(function, self.passed_value)
+        found = self.call_step(function, self.argument_value)
         before = self.new(f"load i32, ptr {self.code}")
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
-    def passed_value(self, name: str, kind: str) -> str:
-        """Return the arguments that are passed to a function."""
+    def argument_value(self, name: str, kind: str) -> str:
+        """Return the value of an argument of a step's function."""
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
-    def in_parallel(self, step: Step, function: StepFunction) -> None:
-        """Let the threads of Numba's pool run a step, each some turns; no sum depends on how many there are."""
+    def run_in_parallel(self, step: Step, function: StepFunction) -> None:
+        """Run a step on the threads of Numba's pool; no result depends on their number."""
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, Fused) else []
-        parts = {name: self.array(f"{name} parts", [Affine.of(PARTS), *self.shapes[name]]) for name in totals}
-        task = TaskPrinter(self.module, self.shapes, self.integral, frozenset())
+        parts = {
+            name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
+        }
+        task = TaskPrinter(self.module, self.shapes, self.integer_arrays, frozenset())
         task.turns(function, dict.fromkeys(totals))
         symbol = self.module.shared(f"{function.symbol}.task", task.task())
         frame = self.slot(f"[{len(task.passed) + 1} x i64]")
         self.line(f"store ptr {self.code}, ptr {frame}")
         for number, (name, (kind, _)) in enumerate(task.passed.items(), 1):
-            value = parts[name] if name in parts else self.passed_value(name, kind)
+            value = parts[name] if name in parts else self.argument_value(name, kind)
             place = self.new(f"getelementptr inbounds i64, ptr {frame}, i64 {number}")
             self.line(f"store {self.types[kind].removesuffix(' noalias')} {value}, ptr {place}")
         first, count, step_ = self.slot("ptr"), self.slot("i64"), self.slot("i64")
         self.line(f"store ptr null, ptr {first}")
-        self.line(f"store i64 {task.turn_count(self, function)}, ptr {count}")
+        self.line(f"store i64 {task.range_count(self, function)}, ptr {count}")
         self.line(f"store i64 1, ptr {step_}")
         threads = self.new("call i32 @get_num_threads()")
         self.module.declare("get_num_threads", "i32", [])
@@ -224,22 +229,24 @@ class EntryPrinter(NestPrinter):
             self.line(f"call void @free(ptr {pointer})")
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
-        """Add the totals of all blocks, in their order."""
+        """Add the partial totals of all blocks, in order."""
         real = self.module.real
         with self.loop("0", entries) as place:
-            total = self.new(f"load {real}, ptr {self.shifted(parts, place)}")
-            for number in range(1, PARTS):
-                pointer = self.shifted(parts, self.add(self.times(str(number), entries), place))
+            total = self.new(f"load {real}, ptr {self.pointer_at(parts, place)}")
+            for number in range(1, PARTIAL_TOTALS):
+                pointer = self.pointer_at(parts, self.add(self.times(str(number), entries), place))
                 total = self.new(f"fadd {real} {total}, {self.new(f'load {real}, ptr {pointer}')}")
-            self.line(f"store {real} {total}, ptr {self.shifted(target, place)}")
+            self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
-    def end(self) -> EntryPrinter:
-        """Raise the error of a code; return 0 where there is none."""
+    def finish(self) -> EntryPrinter:
+        """Acquire the interpreter lock, and raise the error of the return code if there is one; return this printer."""
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
         self.module.declare("PyErr_NoMemory", "ptr", [])
         self.module.declared["PyExc_ValueError"] = "@PyExc_ValueError = external global ptr"
-        self.module.declared["large"] = f'@large = private constant [{len(LARGE) + 1} x i8] c"{LARGE}\\00"'
+        self.module.declared["large"] = (
+            f'@large = private constant [{len(TOO_LARGE_MESSAGE) + 1} x i8] c"{TOO_LARGE_MESSAGE}\\00"'
+        )
         found = self.new(f"load i32, ptr {self.code}")
         for code, lines in ((NO_MEMORY, "call ptr @PyErr_NoMemory()"), (TOO_LARGE, "load ptr, ptr @PyExc_ValueError")):
             with self.when(partial(self.new, f"icmp eq i32 {found}, {code}")):
@@ -252,7 +259,7 @@ class EntryPrinter(NestPrinter):
         return self
 
     def text(self, name: str) -> str:
-        """The text of the entry."""
+        """Return the text of the entry point ``name``."""
         head = f"define ptr @{name}(ptr %self, ptr %args, i64 %count) {{"
         lines = [head, "entry:", *self.slots, *self.lines, f"  ret ptr {self.result}"]
         if any("label %failed" in line for line in self.lines):
@@ -262,9 +269,9 @@ class EntryPrinter(NestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return groups of temporaries of one size, each first filled after the last use of the one before it in its group.
+    """Return groups of temporaries that share memory: of one size, each filled after the last use of the one before it.
 
-    What is filled once for all calls has memory of its own, and so has what no step is known to read.
+    Constant tables have memory of their own, and so have temporaries that no step reads.
     """
     first: dict[str, int] = {}
     last: dict[str, float] = {}
@@ -278,7 +285,11 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
         last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
     groups: list[list[Array]] = []
     for array in arrays:
-        fitting = [g for g in groups if _entries(g[0]) == _entries(array) and last[g[-1].name] < first[array.name]]
+        fitting = [
+            g
+            for g in groups
+            if _sorted_extents(g[0]) == _sorted_extents(array) and last[g[-1].name] < first[array.name]
+        ]
         if fitting:
             max(fitting, key=lambda group: last[group[-1].name]).append(array)
         else:
@@ -286,17 +297,19 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
     return groups
 
 
-def _entries(array: Array) -> tuple[int, list[str]]:
-    """Return the number of entries of an array, as a product of numbers and of forms."""
+def _sorted_extents(array: Array) -> tuple[int, list[str]]:
+    """Return the number of entries of an array: the product of constant extents, and the other extents as
+    sorted texts.
+    """
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), sorted(str(form) for form in array.shape if not form.is_constant)
 
 
-class TaskPrinter(NestPrinter):
-    """The function of a thread: a range of the parts of a step, given by the numbers of its pool."""
+class TaskPrinter(LlvmNestPrinter):
+    """Prints the function that a thread runs: it computes some of the ranges of a step."""
 
-    def turn_count(self, driver: NestPrinter, function: StepFunction) -> str:
-        """The number of turns, in the function that starts them."""
+    def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
+        """Return the number of ranges of a step, computed in the function ``driver``."""
         extent = driver.form(function.extent)
         if function.turns == "strips":
             return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
@@ -304,43 +317,46 @@ class TaskPrinter(NestPrinter):
             return str(function.turns)
         count = "1"
         for number in (2**n for n in range(6)):
-            least = 2 * number * (HALF if number == 1 else PANEL)
+            least = 2 * number * (MIN_HALF_ROWS if number == 1 else MIN_PANEL_ROWS)
             test = driver.new(f"icmp sge i64 {extent}, {least}")
             count = driver.new(f"select i1 {test}, i64 {2 * number}, i64 {count}")
         return count
 
     def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """The calls of the function of a step."""
+        """Append the calls of a step's function for the ranges of this thread; each range has its own copy of the
+        ``totals``.
+        """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
-        extent, count = self.form(function.extent), self.turn_count(self, function)
+        extent, count = self.form(function.extent), self.range_count(self, function)
         with self.loop(first, last) as turn:
             if function.turns == "strips":
                 low = self.times(turn, str(STRIP))
                 high = self.greatest([self.add(low, str(STRIP)), extent], "smin")
             else:
-                # Each thread gets blocks from everywhere, dear and cheap ones.
+                # Each thread gets blocks from everywhere, so that their costs are balanced.
                 block = turn
                 if function.turns != "panels":
-                    block = self.new(f"srem i64 {self.times(turn, str(STEP))}, {count}")
+                    block = self.new(f"srem i64 {self.times(turn, str(BLOCK_STRIDE))}, {count}")
                 low, high = (
                     self.new(f"sdiv i64 {self.times(extent, one)}, {count}") for one in (block, self.add(block, "1"))
                 )
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
+                """Return the value of an argument; of a total the copy of this range."""
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (
-                    self.shifted(pointer, self.times(block, self.entries(self.shapes[name])))
+                    self.pointer_at(pointer, self.times(block, self.entries(self.shapes[name])))
                     if name in totals
                     else pointer
                 )
 
-            found = self.called(function, value)
+            found = self.call_step(function, value)
             self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
 
     def task(self) -> str:
-        """The text, whose name is ``{name}``."""
+        """Return the text of the function, with ``{name}`` for its symbol."""
         lines = ["define internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %frame) {", "entry:", *self.slots]
         lines += ["  %first = load ptr, ptr %args", "  %number = load i64, ptr %dims", "  %code = load ptr, ptr %frame"]
         for number, (kind, value) in enumerate(self.passed.values(), 1):

@@ -1,4 +1,4 @@
-"""Integer forms, conditions and places in arrays as values of LLVM."""
+"""Integer forms, conditions and addresses of array entries as LLVM values."""
 
 from __future__ import annotations
 
@@ -18,51 +18,54 @@ from sympy_tensordiff.integer.extrema import PositivePart, extrema_in
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 
-class FormPrinter(Builder):
-    """The function of a step.
+class LlvmFormPrinter(Builder):
+    """Emits integer forms and addresses into the function of a step.
 
-    ``shapes`` are those of the arrays, ``integers`` the names of arrays of integers, ``bare`` arrays that are numbers.
+    ``shapes`` are the shapes of the arrays, ``integers`` the names of integer arrays, ``bare`` the arrays that are
+    numbers.
     """
 
     def __init__(self, module: Module, shapes: Shapes, integers: frozenset[str], bare: frozenset[str]) -> None:
         super().__init__(module)
         self.real = module.real
         self.shapes: dict[str, tuple[Affine, ...]] = dict(shapes)
-        self.integral = integers
+        self.integer_arrays = integers
         self.bare = bare
         self.passed: dict[str, tuple[str, str]] = {}
-        """The parameters in order of their use: of each name the kind, "a" for arrays, "r", "i", and the value."""
+        """The parameters in order of first use: by name the kind, "a" for arrays, "r", "i", and the value."""
         self.values: dict[str, str] = {}
         """The values of loop variables."""
         self.scalars: dict[str, Value] = {}
         """The slots of scalars, and their types."""
         self.arrays: dict[str, str] = {}
-        """The pointers of arrays that the function makes."""
+        """The pointers of arrays that the function allocates."""
         self.allocated: list[str] = []
-        """The pointers among them that it frees at its end."""
+        """The pointers among these that it frees at its end."""
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of parameters by their kinds."""
+        """The LLVM types of parameters by their kinds."""
         return {"a": "ptr noalias", "r": self.module.real, "i": "i64"}
 
-    def called(self, function: Any, value: Callable[[str, str], str]) -> str:
-        """The code that the function of a step returns; ``value`` tells what is passed by name and kind."""
+    def call_step(self, function: Any, value: Callable[[str, str], str]) -> str:
+        """Call the function of a step and return its code; ``value`` returns the value of an argument by name
+        and kind.
+        """
         kinds = {**self.types, "a": "ptr"}
         passed = ", ".join(f"{kinds[kind]} {value(name, kind)}" for name, kind in function.passed.items())
         return self.new(f"call i32 @{function.symbol}({passed})")
 
     def parameter(self, name: str, kind: str) -> str:
-        """The value of a parameter."""
+        """Return the value of a parameter, which is added on its first use."""
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"
         return self.passed[name][1]
 
     def function(self, result: str = "i32 0") -> str:
-        """The text of the function, whose name is ``{name}``."""
+        """Return the text of the function, with ``{name}`` for its symbol."""
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
@@ -73,7 +76,7 @@ class FormPrinter(Builder):
     # ------------------------------------------------------------------------ integers
 
     def form(self, form: Affine) -> str:
-        """An integer form."""
+        """Return the value of an integer form; computed values are reused."""
         if form.is_constant:
             return str(form.constant)
         found = self.known.get(form)
@@ -84,22 +87,24 @@ class FormPrinter(Builder):
         return found
 
     def _form(self, form: Affine) -> str:
+        """Compute an integer form; positive terms come first."""
         rest, extrema = extrema_in(form) if any(isinstance(v, PositivePart) for v, _ in form.terms) else (form, ())
         total = "0"
         for atom, factor in sorted(rest.terms, key=lambda term: term[1] < 0):
-            total = self._more(total, self.atom(atom), factor)
+            total = self._add_term(total, self.atom(atom), factor)
         for factor, function, one, other in extrema:
             name = "smin" if function == "min" else "smax"
-            total = self._more(total, self.greatest([self.form(one), self.form(other)], name), factor)
+            total = self._add_term(total, self.greatest([self.form(one), self.form(other)], name), factor)
         return self.add(total, str(rest.constant))
 
-    def _more(self, total: str, value: str, factor: int) -> str:
+    def _add_term(self, total: str, value: str, factor: int) -> str:
+        """Return ``total`` plus ``factor`` times a value."""
         if factor < 0 and total != "0":
             return self.new(f"sub nsw i64 {total}, {self.times(value, str(-factor))}")
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """A variable, or what is computed from some."""
+        """Return the value of a variable, a product, a quotient or an array entry in a form."""
         if isinstance(atom, Product):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
@@ -120,25 +125,25 @@ class FormPrinter(Builder):
         return self.parameter(name, "i")
 
     def data(self, entry: DataEntry) -> str:
-        """An entry of an array of integers."""
+        """Return an entry of an integer array."""
         if not entry.index:
             return self.parameter(entry.tensor, "i")
-        return self.new(f"load i64, ptr {self.place(entry.tensor, entry.index)}")
+        return self.new(f"load i64, ptr {self.entry_pointer(entry.tensor, entry.index)}")
 
     def low(self, bounds: Iterable[Bound]) -> str:
-        """The first value of a loop."""
+        """Return the first value of a loop: the maximum of its lower bounds."""
         return self.greatest([self.form(quotient(b.form + (b.divisor - 1), b.divisor)) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """One more than the last value of a loop."""
+        """Return one more than the last value of a loop: one more than the minimum of its upper bounds."""
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """An integer."""
+        """Return the value of an integer given by lower or upper bounds."""
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Row]) -> str:
-        """Whether all of some rows hold; what data tell is asked behind what stands before it."""
+        """Return whether all rows hold; rows on data are tested only if those before hold."""
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):
             if row.form.hidden():
@@ -148,10 +153,10 @@ class FormPrinter(Builder):
         return found
 
     def condition(self, row: Row) -> str:
-        """Whether a row holds."""
+        """Return whether a row holds."""
         if row.kind == "mod":
             return self.new(f"icmp eq i64 {self.new(f'srem i64 {self.form(row.form)}, {row.modulus}')}, 0")
-        # Each side positive, as in the texts: optimisers know bounds of what is not negated.
+        # Both sides have positive terms, as in other backends: optimisers know bounds of values that are not negated.
         left = Affine({v: c for v, c in row.form.terms if c > 0}, row.form.constant)
         right = left - row.form
         return self.new(f"icmp {'sge' if row.kind == 'ge' else 'eq'} i64 {self.form(left)}, {self.form(right)}")
@@ -159,34 +164,34 @@ class FormPrinter(Builder):
     # ------------------------------------------------------------------------ arrays
 
     def base(self, array: str) -> str:
-        """The pointer to the first entry of an array."""
+        """Return the pointer to the first entry of an array."""
         return self.arrays[array] if array in self.arrays else self.parameter(array, "a")
 
-    def kind(self, array: str) -> str:
-        """The type of the entries of an array."""
-        return "i64" if array in self.integral else self.module.real
+    def entry_type(self, array: str) -> str:
+        """Return the type of the entries of an array."""
+        return "i64" if array in self.integer_arrays else self.module.real
 
-    def place(self, array: str, index: Sequence[Affine]) -> str:
-        """The pointer to an entry."""
+    def entry_pointer(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the pointer to an entry of an array."""
         offset = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             offset = self.add(self.times(offset, self.form(extent)), self.form(form))
-        return self.shifted(self.base(array), offset, self.kind(array))
+        return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
-    def shifted(self, pointer: str, offset: str, kind: str = "") -> str:
-        """A pointer so many entries further on."""
+    def pointer_at(self, pointer: str, offset: str, kind: str = "") -> str:
+        """Return a pointer plus ``offset`` entries of type ``kind``, by default of real numbers."""
         if offset == "0":
             return pointer
         return self.new(f"getelementptr inbounds {kind or self.module.real}, ptr {pointer}, i64 {offset}")
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """The number of entries of a shape."""
+        """Return the number of entries of a shape."""
         return reduce(
             self.times, [self.greatest(["0", self.form(e)]) if not e.is_constant else str(e) for e in shape], "1"
         )
 
-    def array(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """The pointer of a new array."""
+    def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
+        """Allocate an array and return its pointer; the function returns NO_MEMORY if that fails."""
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)

@@ -1,4 +1,4 @@
-"""Products of matrices in the language of LLVM: calls of BLAS, and the block of a convolution in registers."""
+"""Matrix products in LLVM modules: calls of BLAS."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import Matrices
 from sympy_tensordiff.codegen.emit.llvm import Module, real_text
-from sympy_tensordiff.codegen.emit.llvm_copies import blocks, is_turned, matrices_of
-from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
+from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Contraction,
@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.steps import extents
 
 TOO_LARGE = 1
-"""The code of a product that BLAS cannot count."""
+"""The return code of a product with extents that are too large for BLAS."""
 
 MULTIPLY = """\
 define internal i32 @multiply(ptr %c, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
@@ -114,11 +114,11 @@ both:
 ptr %beta, ptr %c, ptr %ldc)
   ret i32 0
 }}"""
-"""A product as BLAS sees it: all matrices are transposed, since it takes columns to lie one after the other."""
+"""A matrix product by BLAS, with all matrices transposed, since BLAS has column-major order."""
 
 
 def multiply(module: Module) -> str:
-    """The symbol of the function that multiplies matrices."""
+    """Define the function that multiplies matrices, and return its symbol."""
     x = "d" if module.real == "double" else "s"
     module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
     module.declare("llvm.smax.i64", "i64", ["i64", "i64"])
@@ -129,17 +129,17 @@ def multiply(module: Module) -> str:
 
 
 LOW, HIGH = "block low", "block high"
-"""The parameters that say which part of a step a function computes."""
+"""The parameters for the range of parts that a function computes."""
 
 
-class ProductPrinter(NestPrinter):
-    """The function of a part of a contraction, or of one over a trapezoid, whose operands lie as BLAS reads them.
+class LlvmProductPrinter(LlvmNestPrinter):
+    """Prints the function of a range of parts of a contraction, whose operands BLAS can read in place.
 
-    A part is a range of products where both operands keep axes, else of blocks of a trapezoid, else of rows.
+    A part is one product of the batch if there are batch labels, else a block of a trapezoid, else a row.
     """
 
-    def contraction(self, step: Contraction | Trapezoid) -> None:
-        """The instructions."""
+    def print_contraction(self, step: Contraction | Trapezoid) -> None:
+        """Append the instructions of a contraction."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = matrices_of(step)
         self.code = self.slot("i32")
@@ -153,35 +153,35 @@ class ProductPrinter(NestPrinter):
             if both:
                 place = stack.enter_context(self.loop(low, high))
                 sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
-                pointers = self.moved(pointers, [self.times(place, self.length_of(group)) for group in sizes])
+                pointers = self.advance(pointers, [self.times(place, self.length_of(group)) for group in sizes])
             if isinstance(step, Trapezoid):
-                low, high = ("0", self.form(blocks(step, self.shapes))) if both else (low, high)
-                self.blocks(step, found, pointers, turned, (low, high))
+                low, high = ("0", self.form(block_count(step, self.shapes))) if both else (low, high)
+                self.print_blocks(step, found, pointers, turned, (low, high))
                 return
             if not both and own:
-                pointers = self.moved(
+                pointers = self.advance(
                     pointers, [self.times(low, columns), low if turned[0] else self.times(low, terms)]
                 )
                 rows = self.new(f"sub nsw i64 {high}, {low}")
             self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
 
-    def finished(self) -> str:
-        """The text of the function."""
+    def function_text(self) -> str:
+        """Return the text of the function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
 
     def length_of(self, labels: Sequence[int]) -> str:
-        """The number of entries of some axes."""
+        """Return the number of entries along ``labels``."""
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
-    def moved(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """The pointers to the result and to the operands so many entries further on."""
-        out, left, right = (self.shifted(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
+    def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
+        """Return the pointers to the result and the operands plus ``offsets``, in entries; missing offsets are 0."""
+        out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """The call for one product; rows, columns or both are -1 where there are none."""
+        """Append the call for one product; ``rows`` or ``columns`` are -1 for vectors."""
         out, left, right = pointers
         sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
         numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))
@@ -191,7 +191,7 @@ class ProductPrinter(NestPrinter):
         before = self.new(f"load i32, ptr {self.code}")
         self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
 
-    def blocks(
+    def print_blocks(
         self,
         step: Trapezoid,
         found: Matrices,
@@ -199,7 +199,7 @@ class ProductPrinter(NestPrinter):
         turned: tuple[bool, bool],
         ends: tuple[str, str],
     ) -> None:
-        """The products of blocks of rows, each with the terms that all rows of the block have."""
+        """Append the products of blocks of rows, each with the terms that all its rows share."""
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         height, others = self.form(self.extents[step.row]), self.length_of(own[1:])
@@ -208,12 +208,12 @@ class ProductPrinter(NestPrinter):
             shift = self.add(start, self.form(step.shift + (BLOCK - 1 if step.is_upper else 1)))
             end = self.greatest(["0", self.greatest([terms, shift], "smin")])
             first = self.times(start, others)
-            pointers = self.moved(
+            pointers = self.advance(
                 pointers, [self.times(first, columns), first if turned[0] else self.times(first, terms)]
             )
             if step.is_upper:
                 left = self.times(end, rows) if turned[0] else end
-                pointers = self.moved(pointers, ["0", left, end if turned[1] else self.times(end, columns)])
+                pointers = self.advance(pointers, ["0", left, end if turned[1] else self.times(end, columns)])
             count = self.new(f"sub nsw i64 {terms}, {end}") if step.is_upper else end
             left_rows = self.new(f"sub nsw i64 {height}, {start}")
             size = self.times(self.greatest([str(BLOCK), left_rows], "smin"), others)

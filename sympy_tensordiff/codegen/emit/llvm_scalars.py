@@ -1,4 +1,4 @@
-"""Scalar expressions as values of LLVM."""
+"""Scalar expressions as LLVM values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 
-from sympy_tensordiff.codegen.emit.base import reciprocal, signed_text, split_sign
+from sympy_tensordiff.codegen.emit.base import divisor_of_power, signed_text, split_off_sign
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value, real_text
-from sympy_tensordiff.codegen.emit.llvm_forms import FormPrinter
+from sympy_tensordiff.codegen.emit.llvm_forms import LlvmFormPrinter
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.nests import FALSE
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -31,14 +31,14 @@ from sympy_tensordiff.errors import UnsupportedError
 
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil"}
 INTRINSICS |= {"log2": "log2", "log10": "log10", "pow": "pow", "copysign": "copysign"}
-"""The functions that LLVM itself knows."""
+"""The LLVM intrinsics of functions."""
 
 LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
 LIBRARY |= {"arccosh": "acosh", "arctanh": "atanh", "gamma": "tgamma"}
 LIBRARY |= {name: name for name in ("tan", "sinh", "cosh", "erf", "erfc", "lgamma", "cbrt", "hypot")}
-"""The functions of the mathematical library of C; those for single precision end in f."""
+"""The names of functions in the C library; those for single precision end in f."""
 
-COMPARED = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
+COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
 
 POWER = """\
 define internal {0} @power.{0}({0} %x, i64 %n) alwaysinline {{
@@ -62,14 +62,14 @@ done:
   %value = select i1 %negative, {0} %inverse, {0} %r.next
   ret {0} %value
 }}"""
-"""A power with an integer by squaring."""
+"""A power with an integer exponent by repeated squaring."""
 
 
-class ScalarPrinter(FormPrinter):
-    """Scalar expressions."""
+class LlvmScalarPrinter(LlvmFormPrinter):
+    """Emits scalar expressions."""
 
-    def converted(self, value: Value, kind: str) -> str:
-        """A number as one of another type."""
+    def convert(self, value: Value, kind: str) -> str:
+        """Return a number converted to the type ``kind``."""
         text, own = value
         if own == kind:
             return text
@@ -77,33 +77,33 @@ class ScalarPrinter(FormPrinter):
             return self.new(f"{'uitofp' if own == 'i1' else 'sitofp'} {own} {text} to {kind}")
         return self.new(f"{'fpext' if kind == 'double' else 'fptrunc'} {own} {text} to {kind}")
 
-    def unified(self, *values: Value) -> tuple[list[str], str]:
-        """Numbers in the widest of their types."""
+    def unify(self, *values: Value) -> tuple[list[str], str]:
+        """Return numbers converted to the widest of their types, and that type."""
         kind = "double" if "double" in {kind for _, kind in values} else values[0][1]
-        return [self.converted(value, kind) for value in values], kind
+        return [self.convert(value, kind) for value in values], kind
 
     def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
-        """The value of an operation on two numbers."""
-        (one, other), kind = self.unified(left, right)
+        """Return the value of a floating-point operation on two numbers."""
+        (one, other), kind = self.unify(left, right)
         return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
 
     def number(self, value: int | Fraction | float) -> Value:
-        """A constant in the type of the result."""
+        """Return a constant in the type of the results; raise UnsupportedError if it is too large."""
         if value == value:
             signed_text(value)  # refuses what is too large
         return real_text(float(value), self.real), self.real
 
     def scalar(self, node: Scalar) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
         if isinstance(node, Number):
             return self.number(node.value)
         if isinstance(node, IndexValue):
-            return self.converted((self.form(node.form), "i64"), self.real), self.real
+            return self.convert((self.form(node.form), "i64"), self.real), self.real
         if isinstance(node, Load):
             if node.array in self.bare:
                 return self.name(node.array)
-            kind = self.kind(node.array)
-            return self.new(f"load {kind}, ptr {self.place(node.array, node.index)}"), kind
+            kind = self.entry_type(node.array)
+            return self.new(f"load {kind}, ptr {self.entry_pointer(node.array, node.index)}"), kind
         if isinstance(node, Name):
             return self.name(node.name)
         if isinstance(node, Identity):
@@ -113,14 +113,14 @@ class ScalarPrinter(FormPrinter):
         return self.operation(node)
 
     def name(self, name: str) -> Value:
-        """A scalar by name."""
+        """Return the value of a scalar variable."""
         if name in self.scalars:
             slot, kind = self.scalars[name]
             return self.new(f"load {kind}, ptr {slot}"), kind
         return self.parameter(name, "r"), self.module.real
 
     def operation(self, node: Operation) -> Value:
-        """The value of an operation."""
+        """Return the value of an operation."""
         function, arguments = node.function, node.arguments
         if node == INFINITY:
             return real_text(math.inf, self.real), self.real
@@ -138,19 +138,19 @@ class ScalarPrinter(FormPrinter):
         values = [self.scalar(argument) for argument in arguments]
         if function in ("real", "double"):
             kind = self.real if function == "real" else "double"
-            return self.converted(values[0], kind), kind
-        return self.applied(function, values)
+            return self.convert(values[0], kind), kind
+        return self.call_function(function, values)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
-        """One of two values; only that one is computed, unless both are at hand."""
+        """Return one of two values; only the chosen one is computed, unless both are available without cost."""
         test = self.scalar(condition)[0]
         if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):
-            (one, other), kind = self.unified(self.scalar(value), self.scalar(otherwise))
+            (one, other), kind = self.unify(self.scalar(value), self.scalar(otherwise))
             return self.new(f"select i1 {test}, {kind} {one}, {kind} {other}"), kind
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
 
     def condition_of(self, node: Operation) -> str:
-        """A condition; of several, only what decides is computed."""
+        """Return a condition as a boolean; conjunctions and disjunctions are evaluated only as far as needed."""
         function, arguments = node.function, node.arguments
         if node == FALSE:
             return "false"
@@ -164,6 +164,7 @@ class ScalarPrinter(FormPrinter):
             return first
 
         def rest() -> Value:
+            """Return the condition of all arguments but the first."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
@@ -171,22 +172,22 @@ class ScalarPrinter(FormPrinter):
         return self.choice(first, lambda: ("true", "i1"), rest)[0]
 
     def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
-        """A comparison; integers are compared as integers."""
-        of_integers, of_numbers = COMPARED[function]
+        """Return a comparison as a boolean; integers are compared as integers."""
+        of_integers, of_numbers = COMPARISONS[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             return self.new(f"icmp {of_integers} i64 {self.form(a)}, {self.form(b)}")
-        (one, other), kind = self.unified(self.scalar(left), self.scalar(right))
+        (one, other), kind = self.unify(self.scalar(left), self.scalar(right))
         return self.new(f"fcmp {of_numbers} {kind} {one}, {other}")
 
     def negative(self, value: Value) -> Value:
-        """A number with the other sign."""
+        """Return a number with the opposite sign."""
         return self.new(f"fneg {FLAGS} {value[1]} {value[0]}"), value[1]
 
     def sum(self, arguments: Sequence[Scalar]) -> Value:
-        """A sum, from left to right."""
+        """Return a sum, evaluated from left to right."""
         total: Value | None = None
         for argument in arguments:
-            negative, positive = split_sign(argument)
+            negative, positive = split_off_sign(argument)
             value = self.scalar(positive)
             if total is None:
                 total = self.negative(value) if negative else value
@@ -196,10 +197,10 @@ class ScalarPrinter(FormPrinter):
         return total
 
     def product(self, node: Scalar) -> Value:
-        """A product, from left to right, then divided by what stands below."""
-        negative, node = split_sign(node)
+        """Return a product, evaluated from left to right, then divided by the factors with negative exponents."""
+        negative, node = split_off_sign(node)
         factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
-        inverses = [reciprocal(factor) if len(factors) > 1 else None for factor in factors]
+        inverses = [divisor_of_power(factor) if len(factors) > 1 else None for factor in factors]
         above = [self.scalar(f) for f, inverse in zip(factors, inverses, strict=True) if inverse is None]
         below = [self.scalar(inverse) for inverse in inverses if inverse is not None]
         value = reduce(lambda one, other: self.binary("fmul", one, other), above or [self.number(1)])
@@ -207,11 +208,11 @@ class ScalarPrinter(FormPrinter):
         return reduce(lambda one, other: self.binary("fdiv", one, other), below, value)
 
     def power(self, base: Scalar, exponent: Scalar) -> Value:
-        """A power: roots, reciprocals and integer powers are computed without logarithms."""
+        """Return a power; roots, reciprocals and integer powers are computed without logarithms."""
         if not isinstance(exponent, Number):
             form = integer_form(exponent)
             if form is None:
-                return self.applied("pow", [self.scalar(base), self.scalar(exponent)])
+                return self.call_function("pow", [self.scalar(base), self.scalar(exponent)])
             value, kind = self.scalar(base)
             self.module.define(f"power.{kind}", POWER.format(kind))
             self.module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
@@ -222,20 +223,20 @@ class ScalarPrinter(FormPrinter):
         if number == 0:
             return self.number(1)
         if number == Fraction(1, 2):
-            return self.applied("sqrt", [self.scalar(base)])
+            return self.call_function("sqrt", [self.scalar(base)])
         if number != int(number) or number >= 2**16:
-            return self.applied("pow", [self.scalar(base), self.number(number)])
+            return self.call_function("pow", [self.scalar(base), self.number(number)])
         factor = result = self.scalar(base)
         for bit in bin(int(number))[3:]:
             result = self.binary("fmul", result, result)
             result = self.binary("fmul", result, factor) if bit == "1" else result
         return result
 
-    def applied(self, function: str | External, arguments: Sequence[Value]) -> Value:
-        """The value of a function."""
-        texts, kind = self.unified(*arguments)
+    def call_function(self, function: str | External, arguments: Sequence[Value]) -> Value:
+        """Return the value of a function; raise UnsupportedError if it is unknown."""
+        texts, kind = self.unify(*arguments)
         if isinstance(function, External):
-            given = [self.converted(value, self.module.real) for value in arguments]
+            given = [self.convert(value, self.module.real) for value in arguments]
             return self.call(
                 self.module.real, self.module.externals[function], given, self.module.real
             ), self.module.real
@@ -260,12 +261,14 @@ class ScalarPrinter(FormPrinter):
 
     def spherical_bessel(self, order: int, x: Value) -> Value:
         """Return the value of a spherical Bessel function: its series near 0, and the recurrence elsewhere."""
-        x = self.converted(x, "double"), "double"
+        x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
+            """Return a constant in double precision."""
             return real_text(value, "double"), "double"
 
         def series() -> Value:
+            """Return the value of the series near 0."""
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
                 term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))
@@ -276,21 +279,22 @@ class ScalarPrinter(FormPrinter):
             return total
 
         def recurrence() -> Value:
-            before, value = (self.binary("fdiv", self.applied(name, [x]), x) for name in ("cos", "sin"))
+            """Return the value of the upward recurrence."""
+            before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):
                 product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)
                 before, value = value, self.binary("fsub", product, before)
             return value
 
-        size = self.applied("abs", [x])[0]
+        size = self.call_function("abs", [x])[0]
         is_near = self.new(f"fcmp ole double {size}, {number(order + 1)[0]}")
         is_wide = self.new(f"fcmp oeq double {size}, {number(math.inf)[0]}")
         found = self.choice(is_near, series, lambda: self.choice(is_wide, lambda: number(0), recurrence))
-        return self.converted(found, self.real), self.real
+        return self.convert(found, self.real), self.real
 
     def extreme(self, function: str, left: Value, right: Value) -> Value:
-        """The greater ("max") or the lesser of two numbers; nan where one of them is nan."""
-        (x, y), kind = self.unified(left, right)
+        """Return the maximum ("max") or minimum of two numbers; nan if one of them is nan."""
+        (x, y), kind = self.unify(left, right)
         beyond = self.new(f"fcmp {'oge' if function == 'max' else 'ole'} {kind} {x}, {y}")
         taken = self.new(f"or i1 {beyond}, {self.new(f'fcmp uno {kind} {x}, {x}')}")
         return self.new(f"select i1 {taken}, {kind} {x}, {kind} {y}"), kind

@@ -1,4 +1,4 @@
-"""Correlations in the language of LLVM: tasks, whose blocks stay in registers."""
+"""Correlations (convolutions) in LLVM modules: tasks, whose blocks of sums stay in registers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 
 from sympy_tensordiff.codegen.emit.llvm import Module, real_text
-from sympy_tensordiff.codegen.emit.llvm_copies import tasks_of
-from sympy_tensordiff.codegen.emit.llvm_nests import NestPrinter
+from sympy_tensordiff.codegen.emit.llvm_copies import task_count
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW
 from sympy_tensordiff.codegen.ir.programs import (
     Correlation,
@@ -18,16 +18,17 @@ from sympy_tensordiff.codegen.schedule.correlations import ROWS, Tiling, length,
 from sympy_tensordiff.integer.affine import Affine
 
 
-class CorrelationPrinter(NestPrinter):
-    """The function of some tasks of a correlation whose right operand lies in lanes, see `correlations`.
+class LlvmCorrelationPrinter(LlvmNestPrinter):
+    """Prints the function of a range of tasks of a correlation; its right operand is copied in lanes, see
+    `correlations`.
 
     ``is_wide``: vectors have 64 bytes.
     """
 
-    def correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """The instructions; ``copy`` is the operand in lanes, without the last index."""
+    def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
+        """Append the instructions of a correlation; ``copy`` is the copied operand, without the last index."""
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
-        self.symbol = tile(self.module, is_wide)
+        self.symbol = tile_function(self.module, is_wide)
         lane_out, block = own_axis(step.output, tiles.lanes), own_axis(step.output, tiles.rows)
         assert lane_out is not None
         self.block = block if block in tiles.tasks else None
@@ -35,25 +36,25 @@ class CorrelationPrinter(NestPrinter):
         self.free = [axis for axis in axes if axis != lane_out and (axis not in tiles.tasks or axis == self.block)]
         self.lanes = self.form(self.shapes[copy.array][-1])
         lengths = [Affine.of(ROWS) if axis == self.block else out[axis] for axis in self.free]
-        self.array("sums", [*lengths, self.shapes[copy.array][-1]])
+        self.allocate("sums", [*lengths, self.shapes[copy.array][-1]])
         own = Load("sums", tuple([step.output.index[axis] for axis in self.free]))
         self.places = {axis: f"place {axis}" for axis in axes}
         size = self.times(self.entries(self.shapes["sums"]), str(self.module.size))
         self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         with self.loop(self.parameter(LOW, "i"), self.parameter(HIGH, "i")) as turn:
             for axis in reversed(tiles.tasks):
-                count = self.form(tasks_of(out[axis], axis == self.block))
+                count = self.form(task_count(out[axis], axis == self.block))
                 place = self.new(f"srem i64 {turn}, {count}")
                 turn = self.new(f"sdiv i64 {turn}, {count}")
                 self.values[self.places[axis]] = self.times(place, str(ROWS)) if axis == self.block else place
             self.line(f"call void @llvm.memset.p0.i64(ptr {self.arrays['sums']}, i8 0, i64 {size}, i1 false)")
             with ExitStack() as inner:
-                self.loops(inner)
-                self.tile(own, tiles.left, copy)
-            self.store(out, lane_out)
+                self.enter_loops(inner)
+                self.call_tile(own, tiles.left, copy)
+            self.print_store(out, lane_out)
 
-    def loops(self, stack: ExitStack) -> None:
-        """Return the loops over the labels outside of the blocks, longest first."""
+    def enter_loops(self, stack: ExitStack) -> None:
+        """Enter the loops over the labels outside the blocks, longest first, on the ``stack``."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         for label in self.extents:
@@ -65,6 +66,7 @@ class CorrelationPrinter(NestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
+            """Enter loops over some labels."""
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
 
@@ -83,23 +85,26 @@ class CorrelationPrinter(NestPrinter):
         enter([v for v in left if v not in first])
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
-    def tile(self, own: Load, left: Load, right: Load) -> None:
-        """The call for a block."""
+    def call_tile(self, own: Load, left: Load, right: Load) -> None:
+        """Append the call that computes one block of rows."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
+            """Return the offset of an entry of a view; missing last indices are 0."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            return self.shifted(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
+            """Return the pointer to the first entry of a block."""
+            return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
+            """Return the stride of ``label`` in a view."""
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
@@ -109,8 +114,8 @@ class CorrelationPrinter(NestPrinter):
         passed = [f"ptr {p}" for p in pointers] + [f"i64 {n}" for n in numbers]
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
-    def store(self, out: Sequence[Affine], lane_out: int) -> None:
-        """Loops that bring the sums into the order of the result."""
+    def print_store(self, out: Sequence[Affine], lane_out: int) -> None:
+        """Append loops that copy the sums of a task to the result."""
         real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
             for axis, name in self.places.items():
@@ -122,20 +127,16 @@ class CorrelationPrinter(NestPrinter):
                     self.values[index[axis]] = self.new(f"sub nsw i64 {row}, {low}")
                 elif axis not in self.tiles.tasks:
                     self.values[name] = stack.enter_context(self.loop("0", self.form(out[axis])))
-            source = self.place("sums", [Affine.variable(index[axis]) for axis in (*self.free, lane_out)])
+            source = self.entry_pointer("sums", [Affine.variable(index[axis]) for axis in (*self.free, lane_out)])
             value = self.new(f"load {real}, ptr {source}")
             if self.step.factor != 1:
                 value = self.new(f"fmul contract nsz {real} {value}, {real_text(float(self.step.factor), real)}")
-            target = self.place(self.step.array, [Affine.variable(name) for name in places.values()])
+            target = self.entry_pointer(self.step.array, [Affine.variable(name) for name in places.values()])
             self.line(f"store {real} {value}, ptr {target}")
 
 
-def tile(module: Module, is_wide: bool) -> str:
-    """The symbol of the function that adds sums of products to rows, in vectors that stay in registers.
-
-    It takes pointers to sums ``c``, to ``a`` and ``b``, the distances of rows of ``c`` and of ``a``, and of terms in
-    ``a`` and in ``b``, then rows, lanes and terms: ``c[row, :] += a[row, t]*b[t, :]``.
-    """
+def tile_function(module: Module, is_wide: bool) -> str:
+    """Define the function that adds a tile of sums of products to rows, in vector registers; return its symbol."""
     name = "tile"
     if name in module.functions:
         return name
@@ -149,17 +150,19 @@ def tile(module: Module, is_wide: bool) -> str:
     return module.define(name, "\n".join([head, "entry:", *b.slots, *b.lines, "  ret void", "}"]))
 
 
-class _TileBuilder(NestPrinter):
+class _TileBuilder(LlvmNestPrinter):
+    """Emits the function of a tile."""
+
     def __init__(self, module: Module, vector: str, size: int, fma: str) -> None:
         super().__init__(module, {}, frozenset(), frozenset())
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Blocks of lanes: of several vectors, as long as there are as many, then of one."""
+        """Append blocks of lanes: of ``width`` vectors as long as there are as many, then of one."""
         last = self.add("%rows", "-1")
-        # Rows that are not there repeat the last one, and are not written.
+        # Missing rows repeat the last one, and are not written.
         chosen = [self.greatest([str(m), last], "smin") for m in range(ROWS)]
-        firsts = [self.shifted("%a", self.times(m, "%ar")) for m in chosen]
+        firsts = [self.pointer_at("%a", self.times(m, "%ar")) for m in chosen]
         pairs = self.divided("%lanes", str(width * self.size))
         with self.loop("0", pairs) as number:
             self.lanes(self.times(number, str(width * self.size)), width, firsts)
@@ -169,9 +172,9 @@ class _TileBuilder(NestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Sums of all rows in so many vectors each, from a lane on."""
+        """Append the sums of all rows in ``width`` vectors each, from ``lane`` on."""
         real, vector, align = self.module.real, self.vector, self.module.size
-        start = self.shifted("%b", lane)
+        start = self.pointer_at("%b", lane)
         sums = [[self.slot(vector) for _ in range(width)] for _ in range(ROWS)]
         for place in [one for row in sums for one in row]:
             self.line(f"store {vector} zeroinitializer, ptr {place}")
@@ -179,10 +182,10 @@ class _TileBuilder(NestPrinter):
             base = self.times(t, "%bt")
             right = []
             for v in range(width):
-                place = self.shifted(start, self.add(base, str(v * self.size)))
+                place = self.pointer_at(start, self.add(base, str(v * self.size)))
                 right.append(self.new(f"load {vector}, ptr {place}, align {align}"))
             for m in range(ROWS):
-                value = self.new(f"load {real}, ptr {self.shifted(firsts[m], self.times(t, '%at'))}")
+                value = self.new(f"load {real}, ptr {self.pointer_at(firsts[m], self.times(t, '%at'))}")
                 one = self.new(f"insertelement {vector} poison, {real} {value}, i64 0")
                 every = f"<{self.size} x i32> zeroinitializer"
                 left = self.new(f"shufflevector {vector} {one}, {vector} poison, {every}")
@@ -192,9 +195,9 @@ class _TileBuilder(NestPrinter):
                     self.line(f"store {vector} {total}, ptr {sums[m][v]}")
         for m in range(ROWS):
             with self.when(partial(self.new, f"icmp slt i64 {m}, %rows")):
-                row = self.shifted("%c", self.add(lane, self.times(str(m), "%cr")))
+                row = self.pointer_at("%c", self.add(lane, self.times(str(m), "%cr")))
                 for v in range(width):
-                    place = self.shifted(row, str(v * self.size))
+                    place = self.pointer_at(row, str(v * self.size))
                     before = self.new(f"load {vector}, ptr {place}, align {align}")
                     total = self.new(f"load {vector}, ptr {sums[m][v]}")
                     self.line(

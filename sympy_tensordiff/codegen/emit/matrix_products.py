@@ -1,14 +1,14 @@
-"""Products of matrices as functions that Numba compiles: calls of BLAS on dense arrays.
+"""Matrix products as functions for Numba: calls of BLAS on dense arrays.
 
-Each group of labels is one axis: those that both operands keep, over which the function loops, own
-ones, those summed over. An operand whose axes stand in that order, or with the last two groups
-exchanged, is read where it lies; another one, and one that is a diagonal, is copied first.
+The labels form groups: batch labels, over which the function loops, free labels and summed labels. An operand whose
+axes are in that order, or have the last two groups exchanged, is read in place; another one, or a diagonal, is
+copied first.
 
 Numba's own `np.dot` is a function that is compiled for each pair of shapes (0.1 to 0.3 s of CPU each), on arrays with
 as many axes as matrices have, and without a factor: the call of BLAS is written here.
 
-On all cores, the library runs in one thread in each: for panels of rows, or for one of the entries that
-both operands keep. How many panels there are depends on nothing but the rows.
+On several cores, each thread calls BLAS for a panel of rows or for one entry of the batch. The number of panels
+depends only on the number of rows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from sympy_tensordiff.integer.affine import Affine
 Labels = Sequence[int]
 
 
-PANEL = 96
-"""Rows of a panel, at least: with fewer, a library spends its time with arranging the other operand."""
+MIN_PANEL_ROWS = 96
+"""The least number of rows of a panel: with fewer, BLAS spends its time packing the other operand."""
 
-HALF = 64
-"""Of two panels, rather than one: so that no core is idle."""
+MIN_HALF_ROWS = 64
+"""The least number of rows of each of two panels, fewer than of more panels, so that both cores work."""
 
 PANELS = '''\
 def panels(rows):
     """How many panels of rows run side by side: a power of two, 64 at most; of their rows there are enough."""
     count = 1
-    while count < 64 and rows >= 2*count*({HALF} if count == 1 else {PANEL}):
+    while count < 64 and rows >= 2*count*({MIN_HALF_ROWS} if count == 1 else {MIN_PANEL_ROWS}):
         count *= 2
-    return count'''.replace("{PANEL}", str(PANEL)).replace("{HALF}", str(HALF))
+    return count'''.replace("{MIN_PANEL_ROWS}", str(MIN_PANEL_ROWS)).replace("{MIN_HALF_ROWS}", str(MIN_HALF_ROWS))
 
 MULTIPLY = '''\
 def multiply(c, c0, a, a0, a_step, a_turned, b, b0, b_step, b_turned, rows, columns, terms, factor):
@@ -131,22 +131,25 @@ def compiled_multiply(context, builder, signature, values):
 MULTIPLY_NAMES = ("multiply", "type_of_multiply", "compiled_multiply", "type_callable", "lower_builtin")
 
 
-def is_plain(step: Contraction) -> bool:
-    """Whether a library reads both operands where they lie, and fills the result in its order."""
+def needs_no_copies(step: Contraction) -> bool:
+    """Return whether BLAS can read both operands in place and fill the result in its order."""
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
+        """Return whether ``labels`` are the batch labels followed by both groups, in either order."""
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
 
 
 def product_text(step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> str:
-    """The function of a contraction, or of one over a trapezoid, without decorator."""
-    return _Printer(step, names.copy(), shapes, is_parallel).print()
+    """Return the function of a matrix product, or of a triangular one, without decorator."""
+    return _MatrixProduct(step, names.copy(), shapes, is_parallel).print()
 
 
-class _Printer:
+class _MatrixProduct:
+    """Prints the function of a matrix product."""
+
     def __init__(self, step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
         self.names = names
@@ -158,7 +161,7 @@ class _Printer:
         self.lengths = lengths(step, names)
 
     def print(self) -> str:
-        """The text of the function."""
+        """Return the text of the function."""
         out = list(self.step.output)
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')
@@ -177,7 +180,9 @@ class _Printer:
         return "\n".join(self.text.render())
 
     def multiply(self, found: Matrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
-        """Append the products of two operands, one for each entry of the axes that both keep."""
+        """Append the calls of BLAS, one per entry of the batch or panel of rows; operands are arrays with a transposed
+        flag.
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
@@ -204,7 +209,9 @@ class _Printer:
         lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
     def blocks(self, step: Trapezoid, found: Matrices, left: str, right: str, out: str) -> None:
-        """Append the products of blocks of rows, each with the terms that all rows of the block have."""
+        """Append the products of a triangular contraction: blocks of rows, each with the terms that all its
+        rows share.
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         place, block, start, end = (self.names.fresh(wish) for wish in ("place", "block", "start", "end"))
@@ -232,32 +239,35 @@ class _Printer:
         lines.line(f"multiply({out}, {at_out}, {operands}, min({BLOCK}, {height} - {start}){others}, {ends})")
 
     def length(self, labels: Labels) -> str:
-        """The number of entries of some axes, as text."""
+        """Return the number of entries along ``labels`` as text."""
         return "*".join(self.lengths[label] for label in labels) or "1"
 
     @property
     def range(self) -> str:
-        """What outer loops run over."""
+        """The range function of outer loops: ``prange`` on several cores."""
         return "prange" if self.is_parallel else "range"
 
     def is_short(self, labels: Labels) -> bool:
-        """Whether a group of axes is known to have too few entries for two panels."""
+        """Return whether a group of axes is known to have too few entries for two panels."""
         entries = self.entries(labels)
-        return entries is not None and entries < 2 * HALF
+        return entries is not None and entries < 2 * MIN_HALF_ROWS
 
     def entries(self, labels: Labels) -> int | None:
-        """The number of entries of some axes, where it is a number."""
+        """Return the number of entries along ``labels``; None if it depends on sizes."""
         lengths = [self.extents[label] for label in labels]
         return prod(length.constant for length in lengths) if all(length.is_constant for length in lengths) else None
 
     def define(self, wish: str, text: str) -> str:
-        """A name for a value."""
+        """Append the definition of a new name for a value, and return the name."""
         name = self.names.fresh(wish)
         self.lines.line(f"{name} = {text}")
         return name
 
     def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, bool]:
-        """An array with the groups of axes in this order, and whether the last two are exchanged."""
+        """Return an array with its axes in the order of the groups, and whether the last two groups are exchanged.
+
+        Append a copy if the array is in neither order.
+        """
         labels, array = list(operand.labels), self.names(operand.array)
         if labels == [*both, *columns, *rows] and rows and columns:
             return array, True
@@ -269,12 +279,12 @@ class _Printer:
         return array, False
 
     def array(self, wish: str, labels: Labels) -> str:
-        """A new array with these axes."""
+        """Append the allocation of an array with the axes ``labels``, and return its name."""
         shape = tuple_text(self.lengths[label] for label in labels)
         return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 
     def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
-        """Append loops that copy the entries of one array into another one with other axes."""
+        """Append loops that copy an array with the axes ``labels`` to one with the axes ``axes``."""
         indices = {label: self.names.fresh(f"i{label}") for label in axes}
         lines = self.lines
         for label in axes:

@@ -1,7 +1,7 @@
-"""Numba on the CPU: a compiled function that calls those of all kernels and of products of matrices in order.
+"""Programs as modules for Numba on the CPU: a compiled driver that calls the functions of all steps in order.
 
-Other calls of a library cannot be compiled: with one among the steps, the driver is Python, and
-each kernel a compiled function of its own. A single kernel needs no compiled driver around it.
+Library calls other than matrix products cannot be compiled: with one among the steps, the driver is Python and each
+kernel is a compiled function of its own. A single kernel needs no compiled driver.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
-from sympy_tensordiff.codegen.emit.correlations import NAMES as TILE_NAMES
-from sympy_tensordiff.codegen.emit.correlations import TILE, correlation_texts, part_name
+from sympy_tensordiff.codegen.emit.correlations import TILE, TILE_NAMES, correlation_texts, task_name
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     head_text,
@@ -54,7 +53,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class NumbaPrinter(NestPrinter):
-    """Nests of `Loop`, `If`, `Set` and `Alloc`."""
+    """Prints nests of `Loop`, `If`, `Set` and `Alloc` as Python for Numba."""
 
     functions: Mapping[str, str] = {
         **NestPrinter.functions, **{name: name for name in FUNCTIONS}, "floor": "np.floor", "ceil": "np.ceil",
@@ -65,23 +64,28 @@ class NumbaPrinter(NestPrinter):
         super().__init__(names, bare)
         self.loop_depth = 0
         self.counted: set[str] = set()
-        """The names of integers that LLVM sees to have no sign."""
+        """The names of loop variables that LLVM can prove non-negative."""
         self.defined: dict[str, int] = {}
-        """The number of loops around what begins a scalar."""
+        """The loop depth at which each scalar is initialised."""
 
     def variable(self, name: str) -> str:
+        """Return a variable, or the length of an array axis, as text."""
         array, dot, attribute = name.partition(".")
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the subscript of an array entry, whose indices need no sign tests."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """One index of a read or of a target: an entry of the array, as the verifier has proven."""
+        """Return one index of an access; wrapped in ``at`` unless it is evidently non-negative, so that it needs no
+        sign test.
+        """
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """Return a power with its precedence; powers with integer forms as exponents are computed by squaring."""
         form = integer_form(exponent)
         if isinstance(exponent, Number) or form is None:
             return super().power(base, exponent)
@@ -93,6 +97,7 @@ class NumbaPrinter(NestPrinter):
         return f"real({text})", ATOM
 
     def head_text(self, statement: Loop | If) -> str:
+        """Return the first line of a loop or guard; a loop may have any constant step."""
         if isinstance(statement, If) or statement.step == 1:
             return super().head_text(statement)
         assert isinstance(statement.step, int)
@@ -104,6 +109,7 @@ class NumbaPrinter(NestPrinter):
         return f"for {self.names(statement.variable)} in range({span}):"
 
     def statement(self, statement: Statement, depth: int) -> None:
+        """Append the lines of a statement; note which loop variables are non-negative."""
         if isinstance(statement, Loop):
             self.line(depth, self.head_text(statement))
             low = statement.lows[0].form
@@ -122,6 +128,7 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def set_text(self, statement: Set) -> str:
+        """Return an assignment or an update; sums in loops call ``plus``, whose terms may be reordered."""
         target, value = statement.target, statement.value
         if isinstance(target, Name) and not isinstance(value, Ends):
             if not statement.reduction:
@@ -133,7 +140,7 @@ class NumbaPrinter(NestPrinter):
 
 
 def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:
-    """The function of a step, or the one that computes a block of it, without decorator."""
+    """Return the function of a step, or of a ``block`` of it between these two ends, without decorator."""
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))
     if isinstance(step, Fused):
@@ -149,7 +156,7 @@ def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[s
 
 
 def _entry_text(step: Fused, kernel: Kernel, names: Names) -> str:
-    """The entries of a kernel, for the comment."""
+    """Return a comment on the entries that one kernel of a fused loop fills."""
     kept = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
     added = ", to which each adds" * (kernel.array in step.totals)
     axes = f"[{', '.join(map(names, kernel.axes))}]" if kernel.axes else ""
@@ -157,47 +164,46 @@ def _entry_text(step: Fused, kernel: Kernel, names: Names) -> str:
 
 
 # ---------------------------------------------------------------------------- blocks on several cores
-# Kernels on several cores: the loop over blocks of the first axis, for Numba.
+# Kernels on several cores: a parallel loop over blocks of the first axis.
 #
-# One function computes the entries of a block, whichever thread calls it: that makes no difference to
-# a result.
+# One function computes the entries of a block in whichever thread, so that results do not depend on the threads.
 
 
 BLOCKS = 64
-"""Blocks of a kernel, a few for each core of a usual machine."""
+"""The number of blocks of a kernel: several per core of a usual machine."""
 
-PARTS = 8
-"""Blocks of a step that adds up totals: each has totals of its own, which are added in their order."""
+PARTIAL_TOTALS = 8
+"""The number of blocks of a step with totals: each block has partial totals, which are added in order."""
 
-STEP = 39
-"""Odd, and near the golden section of the blocks: each thread gets blocks from everywhere, dear and cheap ones."""
+BLOCK_STRIDE = 39
+"""The stride between blocks of consecutive iterations: odd and near the golden section, to balance uneven blocks."""
 
 
 def block_name(step: Step) -> str:
-    """The name of the function that computes a block."""
+    """Return the name of the function that computes one block of a step."""
     return f"{function_name(step)}_block"
 
 
 def block_ends(names: Names) -> tuple[str, str]:
-    """Names for the first entry of a block and for the one past its last."""
+    """Return new names for the first entry of a block and for the entry after its last."""
     return names.fresh("start"), names.fresh("stop")
 
 
 def _head_text(step: Step, names: Names, block: Sequence[str]) -> str:
-    """The first line of the function of a step, or of the one that computes a block of it."""
+    """Return the ``def`` line of the function of a step, or of a block of it."""
     passed = passed_names(step, names)
     return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
 
 def blocks_text(step: Step, names: Names, prover: Prover) -> str:
-    """The function that calls the one for a block, for all blocks, without decorator."""
+    """Return the function that calls the function of a block for all blocks in parallel, without decorator."""
     local = names.copy()
     extent, turn, block = (local.fresh(wish) for wish in ("extent", "turn", "block"))
     length = FormPrinter(names).form(step.extent) if isinstance(step, Fused) else f"{names(step.array)}.shape[0]"
     totals = [kernel for kernel in step.kernels if kernel.array in step.totals] if isinstance(step, Fused) else []
     parts = {names(kernel.array): local.fresh(f"{names(kernel.array)}_parts") for kernel in totals}
-    count = PARTS if parts else BLOCKS
-    head, inside = f"for {turn} in prange({count}):", [f"{block} = {turn}*{STEP} % {count}"]
+    count = PARTIAL_TOTALS if parts else BLOCKS
+    head, inside = f"for {turn} in prange({count}):", [f"{block} = {turn}*{BLOCK_STRIDE} % {count}"]
     ends = f"{extent}*{block}//{count}, {extent}*({block} + 1)//{count}"
     if isinstance(step, Kernel) and runs_in_strips(step, prover):
         head, inside = f"for {turn} in prange(({extent} + {STRIP - 1})//{STRIP}):", []
@@ -231,11 +237,11 @@ def at(place):
     """A place in an array: without a sign, it is not tested for counting from the end."""
     return np.uint64(place)'''
 
-INLINED = 400
-"""Lines of kernels that the driver holds itself; the functions of more are compiled apart.
+MAX_INLINED_LINES = 400
+"""The most lines of kernels that are inlined into the driver.
 
-A function that the driver calls is taken through LLVM twice, alone and with the driver. CPU of first calls in s, apart
-and within: loss, gradient and Hessian of a softmax 2.5 and 2.0, the gradient of a logistic regression 1.05 and 0.97.
+A function that the driver calls goes through LLVM twice, alone and with the driver. CPU seconds of first calls, called
+and inlined: loss, gradient and Hessian of a softmax 2.5 and 2.0, the gradient of a logistic regression 1.05 and 0.97.
 """
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
@@ -246,7 +252,7 @@ MODULES = {
     "numba.core": ("cgutils",),
     "llvmlite": ("binding", "ir"),
 }
-"""What texts import where they use it."""
+"""The names that a module imports if it uses them, by their modules."""
 
 OWN_NAMES = frozenset(name for names in MODULES.values() for name in names)
 OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *MULTIPLY_NAMES, *TILE_NAMES, *HELPERS, *LIBRARY_NAMES}
@@ -254,14 +260,14 @@ OWN_NAMES |= ELEMENTARY_NAMES
 
 
 def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:
-    """The text of a module whose ``run`` fills the outputs of ``program``.
+    """Return the text of a module whose ``run`` fills the outputs of ``program``.
 
-    ``parallel``: the names of the functions that run on several cores.
+    ``parallel`` are the names of the functions that run on several cores.
     """
     prover = Prover(program)
     program = fuse(program, prover)
     blocks = {block_name(step) for step in program.kernels if function_name(step) in parallel}
-    blocks |= {part_name(step) for step in program.kernels if isinstance(step, Correlation)}
+    blocks |= {task_name(step) for step in program.kernels if isinstance(step, Correlation)}
     names = module_names(program, OWN_NAMES | blocks)
     decorators = Decorators(program, names)
     functions = Functions(names)
@@ -269,7 +275,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 
     for step in program.kernels:
         is_block = function_name(step) in parallel
-        # Of arrays of rank 0, a step is passed the entry: in a ``prange``, Numba takes no other.
+        # The entries of arrays of rank 0 are passed, not the arrays: Numba accepts no others in a ``prange``.
         own = made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset[str]()
         entries = {names(array): f"{names(array)}[()]" for array in own}
         bare = scalar_arrays(program.arguments) | own
@@ -280,13 +286,13 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
             text = (decorators.once if is_block else decorators.inner) + part
-            text += f"\n\n\n{decorators.of(step, is_block)}{whole}"
+            text += f"\n\n\n{decorators.for_step(step, is_block)}{whole}"
         elif isinstance(step, Trapezoid) or decorators.is_whole:
             assert isinstance(step, Contraction | Trapezoid)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
-        decorator = "" if isinstance(step, Correlation) else decorators.of(step, is_block)
+        decorator = "" if isinstance(step, Correlation) else decorators.for_step(step, is_block)
         if is_block and isinstance(step, Kernel | Fused):
             text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
             decorator = ""
@@ -296,13 +302,13 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         # Strips are slower within the driver: the row fir took 1.08 times as long.
         strips = [step for step in program.kernels if isinstance(step, Kernel) and runs_in_strips(step, prover)]
         called = {function_name(step) for step in strips if not isinstance(step, Scatter)}
-        functions.inline((decorators.kernel, decorators.product), INLINED, called)
+        functions.inline_single_use((decorators.kernel, decorators.product), MAX_INLINED_LINES, called)
     table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
     table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
     table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
-    pieces = [ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
+    pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
     pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
-    # What NumPy warns of is no news: compiled loops are silent about it.
+    # Without NumPy's warnings, as in compiled loops.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program) if decorators.is_whole else []
@@ -320,34 +326,33 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 
 
 # ---------------------------------------------------------------------------- how functions are compiled
-# What stands before the functions of a module for Numba on the CPU: how each is compiled.
+# The decorators of the functions of a module for Numba on the CPU.
 
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
 FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
-ONCE = f'''\
+COMPILED_ONCE = f'''\
 def compiled_once(function):
     """A function that Numba compiles once, however the functions around it are compiled."""
     function.compiled = njit(no_cfunc_wrapper=True, no_cpython_wrapper=True, {FLAGS})(function)
     function._numba_type_ = types.Dispatcher(function.compiled)
     return function'''
-"""For functions within a loop on several cores: of others Numba takes the loop and what is around it as two callers."""
+"""The decorator of functions called in a parallel loop: Numba would compile others twice, for loop and function."""
 
 
 class Decorators:
-    """What stands before the functions of a module.
+    """The decorators of the functions of a module.
 
-    A function that is compiled only within others has no entry of its own from Python, which would take as long to
-    compile as a small kernel does: called from Python, it runs as Python.
+    A function that is compiled only as part of others has no entry point for Python, which would take as long to
+    compile as a small kernel: called from Python, it runs as Python.
     """
 
     def __init__(self, program: Program, names: Names) -> None:
         self.is_whole = is_compiled_whole(program)
-        # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
-        # Nor does it find their modules again, which have other names in every process.
-        # None is called from C, for which Numba compiles a third entry that nobody asked for.
+        # Numba's cache cannot tell functions of the user apart: it would take the code of one for another's. Nor does
+        # it find their modules again, which have new names in every process. The entry point for C is not needed.
         entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
         within = "@register_jitable(no_cfunc_wrapper=True, "
         outer = within if self.is_whole else entry
@@ -359,8 +364,8 @@ class Decorators:
         self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
         self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
 
-    def of(self, step: Step, is_parallel: bool) -> str:
-        """What stands before the function of a step."""
+    def for_step(self, step: Step, is_parallel: bool) -> str:
+        """Return the decorator of the function of a step."""
         if isinstance(step, Kernel | Fused) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product

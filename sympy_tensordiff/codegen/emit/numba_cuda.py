@@ -1,6 +1,6 @@
-"""CUDA through ``numba.cuda``: one thread per entry, also of the parts of long sums.
+"""Programs as modules for CUDA through ``numba.cuda``: one thread per entry, also of partial sums of long sums.
 
-No locks: every entry is written by the thread it belongs to. Only a scatter, where data select the entries, has
+There are no locks: each entry is written by its own thread. Only scatters whose entries are selected by data use
 atomic additions. The text is the same for a device and for Numba's simulator.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_pieces, require_library, shaped_arrays
+from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_arguments, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
@@ -40,7 +40,7 @@ from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 
 def print_program(program: Program) -> str:
-    """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
+    """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     program, whole, products = on_device(program)
     calls: dict[str, Product | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
@@ -60,7 +60,7 @@ def print_program(program: Program) -> str:
     pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
     for call in calls.values():
-        library.add(call, library_text(call, program, names), passed=shaped_arrays(call, names, shapes))
+        library.add(call, library_text(call, program, names), passed=library_arguments(call, names, shapes))
     pieces += library_pieces(library) if calls else []
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
@@ -69,8 +69,8 @@ def print_program(program: Program) -> str:
     return module_text(program, "cuda", names, pieces, {"numba": ("cuda", "uint64")}, library_import)
 
 
-# ---------------------------------------------------------------------------- what launches kernels and moves arrays
-# What launches the kernels of a CUDA module, and what moves arrays between host and device.
+# ---------------------------------------------------------------------------- launches and transfers
+# The functions of a CUDA module that launch kernels and copy arrays between host and device.
 
 
 LAUNCH = '''
@@ -106,7 +106,7 @@ _DEVICE = ("_device", "__device")
 
 
 def device_names(program: Program) -> set[str]:
-    """What the arrays on the device are called."""
+    """Return the names of the arrays on the device."""
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
@@ -117,11 +117,10 @@ def compute_text(
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
-    """The function that launches the kernels.
+    """Return the function that launches the kernels.
 
-    Some arrays are parts of ``whole`` ones. ``by_library`` has lines that fill arrays otherwise, instead of kernels
-    where there is the library.
-    Where temporaries lie is left to the caller, whose library may have memory at hand.
+    ``whole`` maps arrays of partial sums to their results. ``by_library`` has the lines that fill arrays by a library,
+    used instead of kernels if it is available. Its parameter ``empty`` allocates temporaries: callers may have a pool.
     """
     printer, shapes = FormPrinter(names), Prover(program).shapes
     temporaries = Temporaries(program, printer)
@@ -140,7 +139,7 @@ def compute_text(
         function, _, rest = functions(step).partition("(")
         launch = [f"{function}[(*launch({shape_text(box, printer)}), stream)]({rest}"]
         # A grid without blocks cannot be launched.
-        some = temporaries.some(box)
+        some = temporaries.nonempty_condition(box)
         launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
         if whole.get(step.array) in by_library:
             launch, new = ["if cupy is None:", *(INDENT + line for line in (*new, *launch))], []
@@ -153,7 +152,7 @@ def compute_text(
 
 
 def run_text(program: Program, names: Names) -> str:
-    """The function that copies the arguments to the device and the results back."""
+    """Return the function that copies the arguments to the device, computes, and copies the results back."""
     read = {name for kernel in program.kernels for name in uses(kernel).arrays}
     lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']
     passed = []

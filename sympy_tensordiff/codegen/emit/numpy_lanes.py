@@ -1,7 +1,7 @@
-"""Lanes: the entries of a kernel that one NumPy operation handles at once, one dimension for each index.
+"""Lanes: the entries of a kernel that one NumPy operation computes at once, with one dimension per index.
 
-Conditions make them fewer: one on a single index narrows its span, one that holds for all lanes or
-for none is Python's ``if``, and all others are a mask.
+Conditions restrict them: a condition on a single index narrows its span, one that is the same for all lanes becomes a
+Python ``if``, and all others become a mask.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sympy_tensordiff.integer.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The values of one index from ``low`` on below ``stop``; forms over Python integers."""
+    """The values of one index from ``low`` to below ``stop``, forms in Python integers."""
 
     axis: str
     low: Affine
@@ -26,11 +26,15 @@ class Span:
 
     @property
     def length(self) -> Affine:
+        """The number of values."""
         return self.stop - self.low
 
 
 class Lanes:
-    """Spans, outermost first; ``images`` are indices that others take the place of, as forms in these."""
+    """The dimensions of the current array operations, outermost first.
+
+    ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
+    """
 
     def __init__(self, dims: tuple[Span, ...], images: Mapping[str, Affine] | None = None) -> None:
         self.dims = dims
@@ -38,47 +42,49 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """``form`` in the indices of the spans."""
+        """Return ``form`` in the indices of the dimensions."""
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
-        """The indices of spans in ``form``, in order of the dimensions."""
+        """Return the indices of dimensions that occur in ``form``, in order."""
         atoms = self.image(form).atoms()
         return [axis for axis in self._spans if axis in atoms]
 
     def dims_of(self, *forms: Affine) -> frozenset[Span]:
-        """The dimensions along which some of the forms vary."""
+        """Return the dimensions along which some of the forms vary."""
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
-    def tied(self, rows: Rows) -> Rows:
-        """The rows that vary from lane to lane."""
+    def varying_rows(self, rows: Rows) -> Rows:
+        """Return the rows that differ from lane to lane."""
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
-        """Whether ``name`` is the index of a span."""
+        """Return whether ``name`` is the index of a dimension."""
         return name in self._spans
 
     def dim(self, axis: str) -> Span:
-        """The span of an index."""
+        """Return the span of an index."""
         return self._spans[axis]
 
-    def trailing(self, dim: Span) -> int:
-        """The number of dimensions behind ``dim``."""
+    def dims_after(self, dim: Span) -> int:
+        """Return the number of dimensions after ``dim``."""
         return len(self.dims) - 1 - self.dims.index(dim)
 
-    def inside(self, *spans: Span) -> Lanes:
-        """The lanes with further dimensions in front."""
+    def with_outer(self, *spans: Span) -> Lanes:
+        """Return the lanes with further dimensions in front."""
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """The lanes with another span in place of one; ``image`` is the old index by the new one."""
+        """Return the lanes with span ``new`` in place of ``old``; ``image`` is the old index as a form in the
+        new one.
+        """
         images = self.images
         if image is not None:
             images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
-    def walk(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """The dimensions from the first wanted one on, each with whether it is wanted."""
+    def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
+        """Yield the dimensions from the first one in ``wanted`` on, each with whether it is in ``wanted``."""
         started = False
         for dim in self.dims:
             started = started or dim in wanted
@@ -86,7 +92,9 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """The greatest (sign 1) or least value of a form over all lanes; None where it does not rise or fall evenly."""
+        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all lanes; None if the form is not
+        monotonic.
+        """
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:
             own = sign if coefficient > 0 else -sign
@@ -108,8 +116,8 @@ class Lanes:
 # ---------------------------------------------------------------------------- conditions
 
 
-class Ends(NamedTuple):
-    """What a set of conditions asks of one span."""
+class SpanEnds(NamedTuple):
+    """The bounds that conditions impose on one span."""
 
     lows: list[Affine]
     stops: list[Affine]
@@ -117,17 +125,19 @@ class Ends(NamedTuple):
 
 @dataclass
 class Conditions:
-    """Conditions sorted by what they need: Python's ``if``, narrower spans, a mask."""
+    """Conditions sorted by their treatment: a Python ``if``, narrower spans, a mask."""
 
     scalar: list[Row] = field(default_factory=list)
-    spans: dict[str, Ends] = field(default_factory=dict)
+    spans: dict[str, SpanEnds] = field(default_factory=dict)
     mask: list[Row] = field(default_factory=list)
     dense: list[Row] = field(default_factory=list)
-    """What holds in all lanes once the first two are obeyed."""
+    """The conditions that hold in all lanes once the first two are applied."""
 
 
 def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
-    """Sort ``rows``, without maxima and minima of the lanes' indices as far as several rows say the same."""
+    """Return ``rows`` sorted by their treatment; maxima and minima of the lanes' indices are split into several
+    rows.
+    """
     sorted_ = Conditions()
     for row in rows:
         image = Row(row.kind, lanes.image(row.form), row.modulus)
@@ -139,21 +149,23 @@ def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
                 continue
             if not axes:
                 sorted_.scalar.append(part)
-            elif len(axes) > 1 or not _narrow(sorted_, part, axes[0]):
+            elif len(axes) > 1 or not _note_span_end(sorted_, part, axes[0]):
                 sorted_.mask.append(part)
         if len(sorted_.mask) == masks:
             sorted_.dense.append(row)
     return sorted_
 
 
-def _narrow(found: Conditions, row: Row, axis: str) -> bool:
-    """Note what ``row`` asks of the span of its only index; False where no span expresses it."""
+def _note_span_end(found: Conditions, row: Row, axis: str) -> bool:
+    """Add the bound that ``row`` imposes on its only index to ``found``; return False if it is not a bound of a
+    span.
+    """
     if axis in row.form.hidden() or row.kind == "mod":
         return False
     coefficient = row.form.coefficient(axis)
     rest = row.form - Affine({axis: coefficient})
     size = abs(coefficient)
-    wanted = found.spans.setdefault(axis, Ends([], []))
+    wanted = found.spans.setdefault(axis, SpanEnds([], []))
     if row.kind == "eq":
         value = quotient(rest if coefficient < 0 else -rest, size)
         if size > 1:

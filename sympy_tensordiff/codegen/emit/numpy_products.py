@@ -1,9 +1,8 @@
-"""Sums of products by NumPy: the factors are put into two arrays, the product of which ``einsum`` sums up.
+"""Sums of products in NumPy: the factors are grouped into two arrays, whose product ``einsum`` sums.
 
-No array has an axis for each index of the sum and of the result, unless a factor itself has. What
-a factor reads along several indices at once is a view. Factors that are computed, and windows that
-have to be copied for a product of matrices, may have more entries than the arguments have: such
-sums are cut into blocks.
+No array has an axis for each index of the sum and of the result, unless a factor has. A read along several indices at
+once is a view. Computed factors, and windows that a matrix product has to copy, may have more entries than the
+arguments: such sums are cut into blocks.
 """
 
 from __future__ import annotations
@@ -17,8 +16,14 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, rise
-from sympy_tensordiff.codegen.emit.numpy_sums import COPIED, SHORT, Additions, calls_others, repeated
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, slope_along
+from sympy_tensordiff.codegen.emit.numpy_sums import (
+    SHORT_LENGTH,
+    WINDOW_BLOCK_FACTOR,
+    Additions,
+    calls_user_function,
+    reduce_copies,
+)
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
@@ -27,22 +32,25 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.rows import shape_rows
 
-_USUAL = 64
-"""A length that is not known, for the choice between arrangements."""
+_ASSUMED_LENGTH = 64
+"""The assumed length of an axis whose length is unknown, when arrangements are compared."""
 
-_MOST = 8
-"""More factors than these are not arranged."""
+_MAX_FACTORS = 8
+"""The most factors of a sum for which arrangements are compared."""
 
 
 def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Write loops around one addition of a product; False for others, and where that needs an axis for each index."""
+    """Append loops around one addition of a product as an ``einsum``; return False for other loops.
+
+    Also for products that would need an array with an axis for each index.
+    """
     lanes, nest, add = frame.lanes, [loop], loop.body[0]
     while isinstance(add, Loop) and len(nest[-1].body) == 1:
         nest.append(add)
         add = add.body[0]
     forms = [bound.form for inner in nest for bound in bounds(inner)]
     is_tied = any(lanes.dims_of(form) or form.atoms() & {inner.variable for inner in nest} for form in forms)
-    addition = additions.only(nest[-1].body, frame)
+    addition = additions.single_addition(nest[-1].body, frame)
     if addition is None or addition.reduction != "sum" or is_tied:
         return False
     lines, spans = Block(), list[Span]()
@@ -50,22 +58,26 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     for own in nest:
         span, inner = additions.narrowing.span(inner, own)
         spans.append(span)
-    found = _Product(inner._replace(lanes=lanes.inside(*spans), block=Block()), addition, additions).arranged()
+    found = _SumOfProducts(
+        inner._replace(lanes=lanes.with_outer(*spans), block=Block()), addition, additions
+    ).arranged()
     if found is None:
         return False
-    wide = [operand for operand in found.operands if operand.is_wide and (operand.is_made or found.by_matrices)]
+    wide = [operand for operand in found.operands if operand.is_wide and (operand.is_computed or found.by_matrices)]
     widest = max(wide, key=lambda operand: _entries(operand.dims), default=None)
     cut = next((n for n, span in enumerate(spans) if widest is not None and span in widest.dims), None)
     if widest is not None and cut is not None:
         others = [dim for dim in (*lanes.dims, *spans) if dim in widest.dims and dim is not spans[cut]]
-        spans[cut], inner = additions.narrowing.blocks(inner, spans[cut], others, 1 if widest.is_made else COPIED)
-    _Product(inner._replace(lanes=lanes.inside(*spans)), addition, additions).print()
+        spans[cut], inner = additions.narrowing.blocks(
+            inner, spans[cut], others, 1 if widest.is_computed else WINDOW_BLOCK_FACTOR
+        )
+    _SumOfProducts(inner._replace(lanes=lanes.with_outer(*spans)), addition, additions).print()
     frame.block.slot(lines)
     return True
 
 
 def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
-    """Whether a product is negated, and its factors."""
+    """Return whether a product is negated, and its factors."""
     is_negative, factors, waiting = False, list[Scalar](), [value]
     while waiting:
         node = waiting.pop()
@@ -81,37 +93,37 @@ def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
 
 
 def product_of(factors: Sequence[Scalar]) -> Scalar:
-    """The product of factors."""
+    """Return the product of factors; 1 for none."""
     if not factors:
         return Number(1)
     return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
 
 
-class Operand(NamedTuple):
-    """Factors that are multiplied with each other, and the dimensions along which their product varies.
+class FactorGroup(NamedTuple):
+    """Factors that are multiplied into one operand, and the dimensions along which their product varies.
 
-    ``is_made``: an array is computed for it. ``is_wide``: it has more entries than what it is made of.
+    ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
 
     factors: tuple[Scalar, ...]
     dims: frozenset[Span]
-    is_made: bool
+    is_computed: bool
     is_wide: bool
 
 
 class Arrangement(NamedTuple):
-    """How a sum of products is computed: one or two operands, and whether these are multiplied as matrices."""
+    """The evaluation of a sum of products: its one or two operands, and whether they are multiplied as matrices."""
 
-    operands: tuple[Operand, ...]
+    operands: tuple[FactorGroup, ...]
     by_matrices: bool
 
     def work(self) -> float:
-        """The factors' entries of the arrays that are computed; matrices decide between equals."""
-        made = (operand for operand in self.operands if operand.is_made)
+        """Return an estimate of the work: entries times factors of the computed arrays; matrix products win ties."""
+        made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
 
 
-class _Product:
+class _SumOfProducts:
     """A product that is summed over the lanes of a frame into an accumulator."""
 
     def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
@@ -119,14 +131,14 @@ class _Product:
         self.add = add
         self.additions = additions
         self.values = additions.values
-        self.summed = additions.summed(add.name, frame.lanes)
+        self.summed_dims = additions.summed_dims(add.name, frame.lanes)
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """The arrangement of least work; None where an array would have to be computed for all factors together."""
+        """Return the arrangement of least work; None if it needs one computed array for all factors together."""
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
-            if not varying or len(varying) > _MOST:
+            if not varying or len(varying) > _MAX_FACTORS:
                 return None
             found = []
             for sides in combinations((False, True), repeat=len(varying) - 1):
@@ -134,25 +146,26 @@ class _Product:
                 groups = [[factor for side, factor in pairs if side == own] for own in (False, True)]
                 operands = tuple(self._operand(group) for group in groups if group)
                 dims = [operand.dims for operand in operands]
-                inner = frozenset(self.summed)
+                inner = frozenset(self.summed_dims)
                 by_matrices = len(dims) == 2 and bool(
                     dims[0] & dims[1] & inner and dims[0] - dims[1] - inner and dims[1] - dims[0] - inner
                 )
                 found.append(Arrangement(operands, by_matrices))
         best = min(found, key=Arrangement.work)
-        return None if len(best.operands) == 1 and best.operands[0].is_made else best
+        return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
-    def _operand(self, factors: Sequence[Scalar]) -> Operand:
+    def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
+        """Return some factors as one operand."""
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
         ranks = [len(part.index) for part in parts if isinstance(part, Load)]
         ranks += [len(self.values.varies(part)) for part in parts if isinstance(part, Name)]
         first = factors[0]
-        is_read = isinstance(first, Name) or (isinstance(first, Load) and self.values.is_part(first))
-        return Operand(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
+        is_read = isinstance(first, Name) or (isinstance(first, Load) and self.values.is_view(first))
+        return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self) -> None:
-        """Add the sum to the accumulator."""
+        """Append the addition of the sum to the accumulator."""
         found = self.arranged()
         assert found is not None
         with self.values.inside(self.frame):
@@ -160,19 +173,21 @@ class _Product:
                 self.additions.add(self.add.name, self.add.value, "sum", self.frame)
                 return
             dims, varies = self.frame.lanes.dims, found.operands[0].dims | found.operands[1].dims
-            out = [dim for dim in dims if dim in varies and dim not in self.summed]
+            out = [dim for dim in dims if dim in varies and dim not in self.summed_dims]
             text = self._correlation(found.operands, out) or self._einsum(found, out)
             behind = dims[dims.index(out[0]) :] if out else ()
             if len(behind) > len(out):
                 text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
-            text = repeated(text, [self.values.form(dim.length) for dim in self.summed if dim not in varies], "sum")
+            text = reduce_copies(
+                text, [self.values.form(dim.length) for dim in self.summed_dims if dim not in varies], "sum"
+            )
             scalars = [factor for factor in self.factors if not self.values.varies(factor)]
             if scalars:
                 text = f"{self.values.scalar(product_of(scalars), PRODUCT)}*{text}"
-            self.additions.assign(self.add.name, ("-" if self.is_negative else "") + text, "sum", self.frame)
+            self.additions.update(self.add.name, ("-" if self.is_negative else "") + text, "sum", self.frame)
 
     def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
-        """The sums of products of the entries of two arrays, for each entry along ``out``."""
+        """Return the ``einsum`` of two operands, with the dimensions ``out``, as text."""
         dims = [dim for dim in self.frame.lanes.dims if any(dim in operand.dims for operand in found.operands)]
         letters = {dim: dim.axis for dim in dims if len(dim.axis) == 1}
         others = (letter for letter in ascii_letters if letter not in letters.values())
@@ -183,28 +198,30 @@ class _Product:
         how = ", optimize=True" if found.by_matrices else ""
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
-    def _order(self, operand: Operand) -> list[Span]:
-        """The dimensions of an operand as its axes: as they stand in an array, short ones in front in what is made."""
+    def _order(self, operand: FactorGroup) -> list[Span]:
+        """Return the dimensions of an operand in the order of its axes: as in an array; in computed operands, short
+        ones first.
+        """
         lanes = self.frame.lanes
         parts = [part for factor in operand.factors for part in subexpressions(factor)]
-        if operand.is_wide and operand.is_made:
-            parts = []  # sums stand in front: the last axis of a block must not be short
+        if operand.is_wide and operand.is_computed:
+            parts = []  # summed dimensions come first: the last axis of a block must not be short
         loads = sorted((p for p in parts if isinstance(p, Load)), key=lambda load: -len(self.values.varies(load)))
         own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
         dims = dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)])
-        return sorted(dims, key=lambda dim: operand.is_made and not _is_short(dim))
+        return sorted(dims, key=lambda dim: operand.is_computed and not _is_short(dim))
 
-    def _array(self, operand: Operand, order: Sequence[Span]) -> str:
-        """The text of an operand with these axes."""
+    def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
+        """Return the text of an operand with the axes ``order``."""
         with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
             return self.values.scalar(product_of(operand.factors))
 
-    def _correlation(self, operands: Sequence[Operand], out: Sequence[Span]) -> str | None:
-        """``sum_k x[i + k]*w[k]`` by NumPy's ``correlate`` or ``convolve``; None for other products."""
+    def _correlation(self, operands: Sequence[FactorGroup], out: Sequence[Span]) -> str | None:
+        """Return ``sum_k x[i + k]*w[k]`` as a call of ``np.correlate`` or ``np.convolve``; None for other products."""
         for window, weights in (operands, operands[::-1]):
             load = window.factors[0]
             if (
-                window.is_made
+                window.is_computed
                 or not isinstance(load, Load)
                 or not len(load.index) == len(weights.dims) == len(out) == 1
             ):
@@ -213,7 +230,7 @@ class _Product:
             form = self.values.lanes.image(load.index[0])
             if self.values.lanes.dims_of(form) != {along, kept}:
                 continue
-            rises = rise(form, along), rise(form, kept)
+            rises = slope_along(form, along), slope_along(form, kept)
             if not {*rises} <= {1, -1}:
                 continue
             first = form
@@ -229,34 +246,36 @@ class _Product:
 
 
 def _entries(dims: Iterable[Span]) -> float:
-    """The number of entries of an array, about."""
+    """Return the approximate number of entries of an array with the dimensions ``dims``."""
     lengths = [dim.length for dim in dims]
-    return float(prod(n.constant if n.is_constant else _USUAL for n in lengths))
+    return float(prod(n.constant if n.is_constant else _ASSUMED_LENGTH for n in lengths))
 
 
 def _is_short(dim: Span) -> bool:
-    return dim.length.is_constant and dim.length.constant <= SHORT
+    """Return whether a dimension has a constant, small length."""
+    return dim.length.is_constant and dim.length.constant <= SHORT_LENGTH
 
 
 # ---------------------------------------------------------------------------- sums over the widest range
-# Loops whose ranges depend on the entry, as operations on all entries by NumPy.
+# Loops whose ranges depend on the entry, as operations on all entries.
 #
-# Either each value touches few entries in a row, or the sum runs over the widest range, with zeros:
-# ``sum_{j <= i} a[i, j]*x[j]`` is the sum over all ``j`` of ``x[j]`` and of ``a[i, j]`` with zeros in
-# the place of the other entries. An infinity times such a zero is no zero: the other factor has to be
-# finite, which is asked when the function is called. Windows that lie partly on a vector need no zeros.
+# Either each value touches few adjacent entries, or the sum runs over the widest range, with zeros:
+# ``sum_{j <= i} a[i, j]*x[j]`` is the sum over all ``j`` of ``x[j]`` times ``a[i, j]``, with the other entries of ``a``
+# replaced by zeros. Infinity times such a zero is not zero: the other factor has to be finite, which is tested in each
+# call. Windows that partly overlap a vector need no zeros.
 
 
-_WIDEST = 4
-"""Sums are computed for no more than so many times the places that are wanted."""
+_MAX_WINDOW_RATIO = 4
+"""The most positions of a window for which a sum is computed, as a multiple of those that are needed."""
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Along which span each value of a loop touches few entries, from which on, and how many.
+    """Return the span along which each value of a loop touches few adjacent entries, the first of them, and their
+    number.
 
-    None where they are many, or the same.
+    None if each value touches many entries, or all values the same ones.
     """
-    found = sort_conditions(lanes, lanes.tied(loop_rows(loop)))
+    found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:
         return None
     ((axis, wanted),) = found.spans.items()
@@ -265,23 +284,23 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
         for stop in wanted.stops:
             length = stop - first
             moves = first.coefficient(loop.variable) and loop.variable not in first.hidden()
-            if moves and length.is_constant and 0 < length.constant <= SHORT:
+            if moves and length.is_constant and 0 < length.constant <= SHORT_LENGTH:
                 return span, first, length.constant
     return None
 
 
-def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """The sum of a loop around one addition over the widest range, and the conditions under which it can be used.
+def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
+    """Return the sum of a loop around one addition over the widest range, and the conditions under which it is valid.
 
-    None where it has to stay as it is.
+    None if the loop is not such a sum.
     """
-    add = additions.only(loop.body, frame)
-    if add is None or add.reduction != "sum" or calls_others(add.value):
+    add = additions.single_addition(loop.body, frame)
+    if add is None or add.reduction != "sum" or calls_user_function(add.value):
         return None
     lanes, values = frame.lanes, additions.values
     span, inner = additions.narrowing.span(frame._replace(block=Block()), wide)
-    inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
-    rows = lanes.tied(loop_rows(loop))
+    inner = inner._replace(lanes=lanes.with_outer(span), context=frame.context + loop_rows(wide))
+    rows = lanes.varying_rows(loop_rows(loop))
     if additions.reads_outside(add.value, inner) or data_entries(row.form for row in rows):
         return None
     if len({row.form.coefficient(wide.variable) > 0 for row in rows}) != 1:
@@ -304,23 +323,24 @@ def widened(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Write a sum like ``sum_k w[k]*x[p - k]`` over all ``k`` for which ``x`` has an entry; False for others.
+    """Append a sum like ``sum_k w[k]*x[p - k]`` over all ``k`` for which ``x`` has an entry; return False for other
+    loops.
 
-    NumPy's ``convolve`` and ``correlate`` have the sums for all places of a window that lies partly on a vector.
+    NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """
-    add, lanes, values = additions.only(loop.body, frame), frame.lanes, additions.values
-    if add is None or add.reduction != "sum" or calls_others(add.value) or len(lanes.dims) != 1:
+    add, lanes, values = additions.single_addition(loop.body, frame), frame.lanes, additions.values
+    if add is None or add.reduction != "sum" or calls_user_function(add.value) or len(lanes.dims) != 1:
         return False
     lines, (kept,) = Block(), lanes.dims
     span, inner = additions.narrowing.span(frame._replace(block=lines), wide)
-    inner = inner._replace(lanes=lanes.inside(span), context=frame.context + loop_rows(wide))
+    inner = inner._replace(lanes=lanes.with_outer(span), context=frame.context + loop_rows(wide))
     loads = [load for load in additions.reads_outside(add.value, inner) if len(load.index) == 1]
     is_negative, factors = factors_of(add.value)
     if len(loads) != 1 or factors.count(loads[0]) != 1:
         return False
     form, shape = inner.lanes.image(loads[0].index[0]), values.shapes[loads[0].array]
     factors.remove(loads[0])
-    rises = rise(form, span), rise(form, kept)
+    rises = slope_along(form, span), slope_along(form, kept)
     if not {*rises} <= {1, -1}:
         return False
     with values.inside(inner):
@@ -331,9 +351,9 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
     first = form.substitute({span.axis: span.low, kept.axis: kept.low if rises[1] == 1 else kept.stop - 1})
     first += span.length - 1 if rises[0] == 1 else 0
     stop, whole = first + kept.length, shape[0] + span.length - 1
-    wanted = [Row("ge", form) for form in (first, whole - stop, shape[0] - 1, _WIDEST * kept.length - whole)]
+    wanted = [Row("ge", form) for form in (first, whole - stop, shape[0] - 1, _MAX_WINDOW_RATIO * kept.length - whole)]
     is_inside = (*inner.context, *shape_rows(loads[0].index, shape))
-    known = all(values.prover.proves(row, is_inside) for row in lanes.tied(loop_rows(loop)))
+    known = all(values.prover.proves(row, is_inside) for row in lanes.varying_rows(loop_rows(loop)))
     if not known or not all(values.prover.proves(row, inner.context) for row in wanted):
         return False
     array = values.names(loads[0].array)
@@ -345,6 +365,6 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
     if first != Affine.of(0) or stop != whole:
         text += f"[{values.form(first)}:{values.form(stop)}]"
     text = "*".join([*scalars, text + "[::-1]" * (rises[1] == -1)])
-    additions.assign(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes))
+    additions.update(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes))
     frame.block.slot(lines)
     return True

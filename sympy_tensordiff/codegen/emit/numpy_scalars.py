@@ -1,8 +1,8 @@
 """Scalar expressions as NumPy text over lanes.
 
-The text of a value that varies along some dimensions of the lanes is an array whose axes are the
-dimensions from the first of these on, with length 1 where the value does not vary; all others
-are NumPy scalars or Python numbers. So any two values broadcast.
+A value that varies along some dimensions of the lanes is an array whose axes are the dimensions from the first of
+these on, with length 1 where the value does not vary; other values are NumPy scalars or Python numbers. So any two
+values broadcast.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 class Frame(NamedTuple):
-    """Where statements are printed: lanes, the block of their text, and what holds there.
+    """The context in which statements are printed: lanes, the block of their text, and known conditions.
 
-    ``known`` are rows about Python's integers, ``context`` those that hold in each lane, and ``mask`` is a
-    condition on lanes: what is computed where it fails counts nowhere.
+    ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
+    condition on lanes: values computed where it fails are not used.
     """
 
     lanes: Lanes
@@ -38,12 +38,14 @@ class Frame(NamedTuple):
     mask: Scalar | None = None
 
     def child(self, head: str, known: Rows = ()) -> Frame:
-        """The frame in a block of its own behind ``head``."""
+        """Return the frame of a block below ``head``, in which ``known`` holds, too."""
         return self._replace(block=self.block.child(head), known=self.known + known)
 
 
-class Home(NamedTuple):
-    """Where a named value was made: its lanes, the dimensions along which it varies, and the mask."""
+class StoredValue(NamedTuple):
+    """The context in which a named value was computed: its lanes, the dimensions along which it varies, and the
+    mask.
+    """
 
     lanes: Lanes
     varies: frozenset[Span]
@@ -51,7 +53,7 @@ class Home(NamedTuple):
 
 
 class VectorPrinter(ScalarPrinter):
-    """Scalar expressions over the current ``lanes``."""
+    """Prints scalar expressions as arrays over the current ``lanes``."""
 
     functions: Mapping[str, str] = {
         name: name if name in NUMPY_HELPERS else f"np.{name}" for name in (*NestPrinter.functions, "floor", "ceil")
@@ -59,7 +61,7 @@ class VectorPrinter(ScalarPrinter):
     negated = ("np.logical_not({})", CHOICE, ATOM)
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
-        "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # they bind more tightly than comparisons do
+        "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # these bind more tightly than comparisons
     }  # fmt: skip
 
     def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
@@ -70,7 +72,7 @@ class VectorPrinter(ScalarPrinter):
         self.lanes = Lanes(())
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
-        self.homes: dict[str, Home] = {}
+        self.stored: dict[str, StoredValue] = {}
         self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
         self._used: set[str] = set()
 
@@ -78,31 +80,34 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Print in a frame; index arrays that are new to its lanes are made at the present end of its block."""
+        """Print over the lanes of ``frame`` within the ``with`` block; new index arrays are defined at the end of its
+        block.
+        """
         outer = self.lanes, self._slots, self.context, self.masks
         slot, lanes = frame.block.slot(), frame.lanes
-        new = {(dim, lanes.trailing(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
+        new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
         masks = () if frame.mask is None else (frame.mask,)
         self.lanes, self._slots, self.context, self.masks = lanes, new | self._slots, frame.context, masks
         yield
         self.lanes, self._slots, self.context, self.masks = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """The dimensions of the lanes along which ``node`` varies."""
+        """Return the dimensions of the lanes along which ``node`` varies."""
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
-            if isinstance(part, Name) and part.name in self.homes:
-                forms += [Affine.variable(dim.axis) for dim in self.homes[part.name].varies]
+            if isinstance(part, Name) and part.name in self.stored:
+                forms += [Affine.variable(dim.axis) for dim in self.stored[part.name].varies]
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
+        """Return a variable as text; a lane index is an index array."""
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
     def index_array(self, axis: str) -> str:
-        """The name of an array with the values of an index of the lanes, shaped to broadcast."""
+        """Return the name of an array with the values of a lane index, shaped to broadcast; define it if needed."""
         dim = self.lanes.dim(axis)
-        trailing = self.lanes.trailing(dim)
+        trailing = self.lanes.dims_after(dim)
         slot, made = self._slots[dim, trailing]
         if axis not in made:
             start = "" if dim.low == Affine.of(0) else f"{self.form(dim.low)}, "
@@ -116,20 +121,24 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array over the lanes as text."""
         if not entry.index:
             return self.names(entry.tensor)
-        return self.read(entry.tensor, entry.index)
+        return self.read_text(entry.tensor, entry.index)
 
     def integer(self, entry: DataEntry) -> str:
+        """Return an entry of an integer array with its mask as text."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
+        """Return an integer form, in the indices of the lanes, as text."""
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
+        """Return the maximum or minimum of two integers, or of index arrays, as text."""
         if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
             return super().extremum(extremum)
         return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -137,39 +146,41 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        return self.names(node.array) if node.array in self.bare else self.read(node.array, node.index)
+        """Return a read over the lanes as text."""
+        return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        home, text = self.homes.get(name), self.names(name)
+        """Return a scalar variable, as a view that broadcasts over the current lanes."""
+        home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
             return text
         count = len(home.lanes.dims)
         if home.lanes.dims == self.lanes.dims[len(self.lanes.dims) - count :]:
             return text
-        return self.part(text, *self.entries(home))
+        return self.view_text(text, *self.indices_into(home))
 
-    def entries(self, home: Home) -> tuple[list[Affine], list[Affine]]:
-        """Where the current lanes find their values in an array made at ``home``, and the array's extents."""
+    def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
+        """Return the indices at which the current lanes read a stored value, and the extents of its array."""
         entries, extents = [], []
-        for dim, wanted in home.lanes.walk(home.varies):
+        for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
             entries.append(image if wanted else Affine.of(0))
             extents.append(dim.length if wanted else Affine.of(1))
         return entries, extents
 
-    def read(self, array: str, index: Sequence[Affine]) -> str:
-        """The text of a read: slices or a view where the index is regular, or index arrays.
+    def read_text(self, array: str, index: Sequence[Affine]) -> str:
+        """Return the text of a read: slices or a view if the index is regular, else index arrays.
 
-        Behind a mask, an index that may be outside is moved to the nearest entry: that counts nowhere.
+        Under a mask, an index that may be out of bounds is clipped to the nearest entry, which is not used.
         """
         if self._outside(array, index):
             if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
-                return f"{self.names(array)}[{', '.join(self.indices(array, index))}]"
+                return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
-        return self.part(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
+        return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
-    def indices(self, array: str, index: Sequence[Affine]) -> list[str]:
-        """The indices of entries as index arrays."""
+    def index_arrays(self, array: str, index: Sequence[Affine]) -> list[str]:
+        """Return the indices of a read as index arrays, clipped if they may be out of bounds."""
         texts = [self.form(form) for form in index]
         for axis, row in self._outside(array, index):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
@@ -181,20 +192,20 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
-        """The axes and ends over which entries behind a mask may be outside of an array."""
+        """Return the axes and conditions by which a read under a mask may be out of bounds; [] without a mask."""
         load = Load(array, tuple(index))
         return self.prover.axes_inside(load, self.context) if self.masks else []
 
-    def is_part(self, load: Load) -> bool:
-        """Whether a read needs no copy, as by slices or a view."""
-        return self._steps([self.lanes.image(form) for form in load.index]) is not None
+    def is_view(self, load: Load) -> bool:
+        """Return whether a read is a slice or a view, which needs no copy."""
+        return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
-    def part(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
-        """The text of entries of an array: slices or a view, in the same memory, else index arrays.
+    def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
+        """Return the text of array entries: slices or a view of the same memory if possible, else index arrays.
 
         ``options`` are further arguments of ``view``.
         """
-        steps = self._steps(index)
+        steps = self._strides(index)
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
         used = self.lanes.dims_of(*index)
@@ -204,27 +215,27 @@ class VectorPrinter(ScalarPrinter):
         rises = [steps[found[0]][axis] if found else 1 for axis, found in enumerate(along)]
         if len(set(dims)) == len(dims) and all(len(found) < 2 for found in along) and min(rises) > 0:
             texts = [
-                self.slice(start, step, found[0], extent) if found else self.form(start)
+                self.slice_text(start, step, found[0], extent) if found else self.form(start)
                 for start, step, found, extent in zip(starts, rises, along, extents, strict=True)
             ]
-            return self.in_order(name, dims, texts)
-        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
+            return self.in_lane_order(name, dims, texts)
+        # One axis for each dimension in the indices, also with stride 0: the indices of stored values rely on it.
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
 
-    def target(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
-        """Entries of an array as something that may be added to."""
-        part = self.part(name, index, extents, ", write=True")
+    def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
+        """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
+        part = self.view_text(name, index, extents, ", write=True")
         is_turned = ".T" in part or ".transpose(" in part
-        if self._steps(index) is None or not (is_turned or part.startswith("view(")):
+        if self._strides(index) is None or not (is_turned or part.startswith("view(")):
             return part
         entries = self.names.fresh("entries")
         block.line(f"{entries} = {part}")
         return entries
 
-    def slice(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """The values from ``start`` in steps, one for each of a span, as a slice of an axis of an extent."""
+    def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
+        """Return a slice of an axis: from ``start`` with stride ``step``, one entry for each value of ``dim``."""
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
             return ":"
@@ -232,8 +243,10 @@ class VectorPrinter(ScalarPrinter):
         last = "" if step == 1 and stop == extent else self.form(stop)
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
-    def in_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """The slices of an array, which run along ``dims``, with axes as the lanes have them."""
+    def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
+        """Return an array with the subscript ``texts``, whose slices run along ``dims``, with its axes in the order of
+        the lanes.
+        """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
         if order != sorted(order):
@@ -251,12 +264,12 @@ class VectorPrinter(ScalarPrinter):
             result.append(text)
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
-    def _steps(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """How each of several indices rises along each dimension; None where that is not regular."""
+    def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
+        """Return the stride of each index along each dimension; None if an index is not regular."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
-        for dim, is_used in self.lanes.walk(used):
-            column = [rise(form, dim) if is_used else 0 for form in index]
+        for dim, is_used in self.lanes.dims_from_first(used):
+            column = [slope_along(form, dim) if is_used else 0 for form in index]
             if None in column:
                 return None
             steps[dim] = [step for step in column if step is not None]
@@ -265,13 +278,16 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ operations
 
     def constant(self, text: str) -> str:
+        """Return a constant as text, without a conversion."""
         return text
 
     def argument(self, argument: Scalar) -> str:
+        """Return an argument of a function as text; a constant is converted to the type of the results."""
         # A function of a Python number alone would be a float64 even among float32.
         return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; a function of the user is called only in lanes that are not masked."""
         if isinstance(function, External) and self.masks:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
@@ -280,6 +296,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        """Return a choice with its precedence: ``np.where`` if it varies over the lanes, else a conditional
+        expression.
+        """
         if not self.varies(Operation("select", (condition, value, otherwise))):
             return super().select(condition, value, otherwise)
         texts, outer = [], self.masks
@@ -290,13 +309,14 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 
-def rise(form: Affine, span: Span) -> int | None:
-    """By how much ``form`` rises from one value of the span to the next; None where that varies."""
+def slope_along(form: Affine, span: Span) -> int | None:
+    """Return the increment of ``form`` from one value of ``span`` to the next; None if it varies."""
     total = 0
     for variable, coefficient in form.terms:
         if not isinstance(variable, Compound):
@@ -304,7 +324,7 @@ def rise(form: Affine, span: Span) -> int | None:
         elif span.axis in variable.atoms():
             if not isinstance(variable, Quotient):
                 return None
-            inner = rise(variable.form, span)
+            inner = slope_along(variable.form, span)
             if inner is None or inner % variable.divisor:
                 return None
             total += coefficient * (inner // variable.divisor)
@@ -312,5 +332,5 @@ def rise(form: Affine, span: Span) -> int | None:
 
 
 def subscript(texts: Sequence[str]) -> str:
-    """Slices in brackets, where they are not all of an array."""
+    """Return slices in brackets; "" if they select a whole array."""
     return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"

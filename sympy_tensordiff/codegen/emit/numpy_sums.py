@@ -1,14 +1,14 @@
-"""Conditions, ranges and sums as NumPy text: narrower spans, masks, which dimensions are summed, and where sums go."""
+"""Conditions, loop ranges and reductions as NumPy text: narrower spans, masks, summed dimensions, running sums."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from sympy_tensordiff.codegen.emit.base import start_text
+from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block
-from sympy_tensordiff.codegen.emit.numpy_lanes import Ends, Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, Home, VectorPrinter
+from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, SpanEnds, sort_conditions
+from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -27,40 +27,40 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
-"""The entries that are computed at once where a sum is cut into blocks: a constant of the module.
+"""The number of entries computed at once if a sum is cut into blocks: a constant of generated modules.
 
-Half as many take up to 1.15 of the time of the benchmarks, twice as many 0.95 to 0.99.
+Half of it takes up to 1.15 of the time of the benchmarks, twice as many entries take 0.95 to 0.99.
 """
 
-COPIED = 64
-"""So many times as many entries of windows are copied at once for a product of matrices.
+WINDOW_BLOCK_FACTOR = 64
+"""The most entries of windows that are copied at once for a matrix product, as a multiple of `BLOCK`.
 
-Half and twice as much change no text of the benchmarks.
+Half and twice of it change no text of the benchmarks.
 """
 
-SHORT = 16
-"""The length of a short axis: a loop over no more values than this may stay one in Python.
+SHORT_LENGTH = 16
+"""The greatest length of a short axis: a loop over no more values may stay a Python loop.
 
-Of 32, one benchmark takes 1.16 of the time, one 0.93.
+With 32, one benchmark takes 1.16 of the time, one 0.93.
 """
 
 
 class Narrowing:
-    """Writes what makes lanes fewer."""
+    """Restricts lanes by conditions and loop ranges, and appends the lines that this needs."""
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
         self.prover = prover
         self.has_blocks = False
 
-    def to(self, frame: Frame, rows: Rows) -> Frame:
-        """The frame for the lanes that fulfil ``rows``; its block runs only where there may be any."""
+    def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
+        """Return the frame of the lanes that satisfy ``rows``; its block runs only if there may be some."""
         found = sort_conditions(frame.lanes, rows)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
         if scalar:
             frame = frame.child(f"if {' and '.join(map(self.values.condition, scalar))}:", scalar)
         for axis, wanted in found.spans.items():
-            frame = self._narrow(frame, axis, wanted)
+            frame = self._narrow_span(frame, axis, wanted)
         frame = frame._replace(context=(*frame.context, *found.dense))
         if not found.mask:
             return frame
@@ -72,30 +72,33 @@ class Narrowing:
                 tests.insert(0, self.values.scalar(frame.mask, SUM))
                 varies |= self.values.varies(frame.mask)
             frame.block.line(f"{mask} = {' & '.join(tests) if len(tests) > 1 else tests[0][1:-1]}")
-        self.values.homes[mask] = Home(frame.lanes, varies, None)
+        self.values.stored[mask] = StoredValue(frame.lanes, varies, None)
         return frame._replace(mask=Name(mask))
 
-    def _narrow(self, frame: Frame, axis: str, wanted: Ends) -> Frame:
-        """A narrower span for one index, computed and checked to be non-empty where it is not provably so."""
+    def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
+        """Return the frame with a narrower span of one index; its block runs only if the span is not empty."""
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
-        frame = self.where_some(frame, low, stop)
+        frame = self.if_nonempty(frame, low, stop)
         return frame._replace(lanes=frame.lanes.replace(span, Span(axis, low, stop)))
 
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """The loop over all values that it has for some lane of a frame."""
+        """Return the loop over all values that it has for some lane of ``frame``."""
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
+            """Return the bounds over all lanes."""
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """The greatest (sign 1) or least value of a form over all lanes, under a name where it has to be looked for."""
+        """Return the maximum (``sign`` 1) or minimum of a form over all lanes, as a new variable if it must be
+        computed.
+        """
         image = frame.lanes.image(form)
         extreme = frame.lanes.extreme(image, sign)
         if extreme is not None:
@@ -105,18 +108,20 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """The values of a loop whose bounds depend on no lane; the block of the frame runs where there are any."""
+        """Return the values of a loop whose bounds do not depend on lanes, and the frame whose block runs if there are
+        some.
+        """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
         stop, frame = self._extreme(frame, f"{loop.variable}_stop", stops, -1)
-        frame = self.where_some(frame, low, stop)
+        frame = self.if_nonempty(frame, low, stop)
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """A loop over blocks of a span: the values of one block, and the frame inside.
+        """Append a loop over blocks of ``span``; return the span of one block and the frame inside.
 
-        An array along ``span`` and ``others`` has ``times*BLOCK`` entries at most in a block, if not one value alone
-        is more.
+        An array along ``span`` and ``others`` has at most ``times*BLOCK`` entries in a block, unless one value alone
+        has more.
         """
         lengths = [dim.length for dim in (span, *others)]
         if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK * times:
@@ -135,8 +140,8 @@ class Narrowing:
         frame.block.line(f"{last} = min({first} + {step}, {form(span.stop)})")
         return Span(span.axis, low, stop), frame
 
-    def strongest(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """The forms whose greatest (sign 1) or least is that of all ``forms``."""
+    def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
+        """Return the forms that decide the maximum (``sign`` 1) or minimum of ``forms``."""
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
             if not any(self.prover.proves(Row("ge", (other - form) * sign), known) for other in kept):
@@ -144,16 +149,18 @@ class Narrowing:
                 kept.append(form)
         return kept
 
-    def where_some(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
-        """The frame whose block runs where there are values from ``low`` to ``stop``."""
+    def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
+        """Return the frame whose block runs if there are values from ``low`` to below ``stop``."""
         some = Row("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
             return frame
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """The greatest (sign 1) or least form, as a form or as a new variable, and the frame that knows it."""
-        kept = self.strongest(forms, sign, frame.known)
+        """Return the maximum (``sign`` 1) or minimum of forms, as a form or a new variable, and the frame that knows
+        it.
+        """
+        kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
             return kept[0], frame
         variable = Affine.variable(self.values.names.fresh(name))
@@ -164,16 +171,16 @@ class Narrowing:
 
 
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
-    """The bounds of a loop: least values, and those behind the greatest."""
+    """Return the lower bounds of a loop, and one more than its upper bounds."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
     return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]
 
 
 def is_short(loop: Loop) -> bool:
-    """Whether there are few values, whatever the sizes are."""
+    """Return whether a loop has few values for all sizes."""
     lows, stops = loop_ends(loop)
     lengths = [stop - low for stop in stops for low in lows]
-    return any(n.is_constant and n.constant <= SHORT for n in lengths)
+    return any(n.is_constant and n.constant <= SHORT_LENGTH for n in lengths)
 
 
 # ---------------------------------------------------------------------------- sums of lanes
@@ -182,39 +189,41 @@ def is_short(loop: Loop) -> bool:
 _FUNCTIONS: dict[Reduction, tuple[str, str]] = {
     "sum": ("np.add", "+"), "prod": ("np.multiply", "*"), "max": ("np.maximum", ""), "min": ("np.minimum", ""),
 }  # fmt: skip
-"""NumPy's functions of two arrays, and their operators, that reduce."""
+"""The NumPy functions and the operators of reductions."""
 
 
 class Additions:
-    """Writes additions over the current lanes."""
+    """Appends additions to accumulators over the current lanes."""
 
     def __init__(self, narrowing: Narrowing) -> None:
         self.narrowing = narrowing
         self.values = narrowing.values
 
-    def counts_everywhere(self, name: str, frame: Frame) -> bool:
-        """Whether what a frame adds to an accumulator counts in all lanes."""
-        return frame.mask == self.values.homes[name].mask
+    def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
+        """Return whether an addition in ``frame`` needs no mask."""
+        return frame.mask == self.values.stored[name].mask
 
-    def only(self, body: Sequence[Statement], frame: Frame) -> Set | None:
-        """The addition that a body is, where it counts in all lanes."""
-        is_one = len(body) == 1 and is_addition(body[0]) and self.counts_everywhere(body[0].name, frame)
+    def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
+        """Return the addition that is the whole ``body`` and needs no mask; None for other bodies."""
+        is_one = len(body) == 1 and is_addition(body[0]) and self.applies_to_all_lanes(body[0].name, frame)
         return body[0] if is_one and isinstance(body[0], Set) else None
 
-    def summed(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """The dimensions of lanes that an accumulator does not have: they stand in front."""
-        return lanes.dims[: len(lanes.dims) - len(self.values.homes[name].lanes.dims)]
+    def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
+        """Return the dimensions of ``lanes`` that an accumulator does not have; they are the first ones."""
+        return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
-        """Take ``value`` into an accumulator, summed along the dimensions that are new since it was made."""
-        if not self.counts_everywhere(name, frame):
+        """Append the addition of ``value`` to an accumulator, reduced along the dimensions that the accumulator does
+        not have.
+        """
+        if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None
             idle = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
             value = Operation("select", (frame.mask, value, idle))
-        self.assign(name, self._reduced(value, self.summed(name, frame.lanes), reduction), reduction, frame)
+        self.update(name, self._reduced(value, self.summed_dims(name, frame.lanes), reduction), reduction, frame)
 
-    def assign(self, name: str, text: str, reduction: Reduction, frame: Frame) -> None:
-        """Take an array, reduced already, into an accumulator."""
+    def update(self, name: str, text: str, reduction: Reduction, frame: Frame) -> None:
+        """Append the addition of a reduced array, given as ``text``, to an accumulator."""
         function, operator = _FUNCTIONS[reduction]
         target = self._target(name, frame)
         if not operator and target.isidentifier() and target != self.values.names(name):
@@ -222,7 +231,7 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction) -> str:
-        """The text of ``value`` reduced along the dimensions ``summed``."""
+        """Return the text of ``value`` reduced along the dimensions ``summed``."""
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):
@@ -232,40 +241,40 @@ class Additions:
                 inner = self.values.scalar(value, ATOM) if varies else f"real({self.values.scalar(value)})"
             else:
                 inner = self.values.scalar(value, UNARY)
-            return repeated(inner, counts, reduction)
+            return reduce_copies(inner, counts, reduction)
         kept = [dims.index(dim) for dim in varies if dim not in summed]
         axes = range(min(kept) - min(map(dims.index, varies))) if kept else range(0)
         axis = f"axis={tuple(axes) if len(axes) > 1 else 0}" if kept else ""
-        return repeated(f"{self.values.scalar(value, ATOM)}.{reduction}({axis})", counts, reduction)
+        return reduce_copies(f"{self.values.scalar(value, ATOM)}.{reduction}({axis})", counts, reduction)
 
     def _target(self, name: str, frame: Frame) -> str:
-        """The part of an accumulator that the current lanes add to."""
-        home, text = self.values.homes[name], self.values.names(name)
+        """Return the part of an accumulator that the current lanes add to."""
+        home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
             return text
         inner = frame._replace(lanes=Lanes(rest, frame.lanes.images))
         with self.values.inside(inner):
-            return self.values.target(text, *self.values.entries(home), inner.block)
+            return self.values.target_text(text, *self.values.indices_into(home), inner.block)
 
     # ------------------------------------------------------------------------ running reductions
 
-    def running(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Write a loop around one addition, of whose range one end depends on one lane, as NumPy's ``accumulate``.
+    def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+        """Append a loop around one addition, one end of whose range depends on one lane, as NumPy's ``accumulate``.
 
-        ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is taken away again, so that
-        infinities and values that are not numbers stay with the entries that have them. False for any other loop.
+        ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
+        nan only reach the entries that contain them. Return False for any other loop.
         """
-        lanes, add = frame.lanes, self.only(loop.body, frame)
-        tied = lanes.tied(loop_rows(loop))
+        lanes, add = frame.lanes, self.single_addition(loop.body, frame)
+        tied = lanes.varying_rows(loop_rows(loop))
         if add is None or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
             return False
-        if self.summed(add.name, lanes) or calls_others(add.value):
+        if self.summed_dims(add.name, lanes) or calls_user_function(add.value):
             return False
         (dim,) = lanes.dims_of(tied[0].form)
         lines = Block()
         span, inner = self.narrowing.span(frame._replace(block=lines), wide)
-        with self.values.inside(inner._replace(lanes=lanes.inside(span), block=Block())):
+        with self.values.inside(inner._replace(lanes=lanes.with_outer(span), block=Block())):
             varies = self.values.varies(add.value)
         if span not in varies or dim in varies or self.reads_outside(add.value, inner):
             return False
@@ -275,7 +284,7 @@ class Additions:
         is_first = tied[0].form.coefficient(loop.variable) < 0
         array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
         turned = text if is_first else f"({text})[::-1]"
-        inner.block.line(f"{array} = running({function}, {turned}, {start_text(reduction_of(add))})")
+        inner.block.line(f"{array} = running({function}, {turned}, {initial_value_text(reduction_of(add))})")
         tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
         count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
         with self.values.inside(inner._replace(lanes=Lanes((dim,), lanes.images))):
@@ -283,19 +292,19 @@ class Additions:
             rows = [Row("ge", form) for form in (count, span.length - count)]
             if not all(self.values.prover.proves(row, frame.context + inner.known) for row in rows):
                 index = f"np.clip({index}, 0, {self.values.form(span.length)})"
-        text = self.values.in_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))
-        self.assign(add.name, text, reduction_of(add), inner)
+        text = self.values.in_lane_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))
+        self.update(add.name, text, reduction_of(add), inner)
         frame.block.slot(lines)
         return True
 
     def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
-        """The reads of a value that may be outside in a frame."""
+        """Return the reads in ``value`` that may be out of bounds in ``frame``."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
         return [load for load in loads if self.values.prover.axes_inside(load, frame.context)]
 
 
-def repeated(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """A value so many times, reduced: the counts of several dimensions are multiplied."""
+def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
+    """Return the reduction of ``counts`` equal copies of a value; the counts of several dimensions are multiplied."""
     if not counts or reduction in EXTREMA:
         return text
     factors = [f"({count})" if " " in count else count for count in counts]
@@ -304,6 +313,6 @@ def repeated(text: str, counts: Sequence[str], reduction: Reduction) -> str:
     return f"{text}**({'*'.join(factors)})" if len(factors) > 1 else f"{text}**{factors[0]}"
 
 
-def calls_others(value: Scalar) -> bool:
-    """Whether a function of the user's is called, which may be asked for the values that count only."""
+def calls_user_function(value: Scalar) -> bool:
+    """Return whether a value calls a function of the user, which may be called only where its result is used."""
     return any(isinstance(part, Operation) and isinstance(part.function, External) for part in subexpressions(value))

@@ -1,14 +1,14 @@
-"""The law of bounds: a scheduled nest reads and writes inside of its arrays, whatever has been done with its loops.
+"""The law of bounds: a scheduled nest has no out-of-bounds access, whatever a schedule has done with its loops.
 
-Reads of kernels are verified, or covered by checks of the call, before they are scheduled. That holds for the nest as
-well, as far as data or those checks decide; all else is proved anew.
+Reads of kernels are verified, or covered by checks of the call, before scheduling. This carries over to the nest for
+indices that depend on data or on those checks; all other accesses are proved again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.ir.facts import Prover, own_reads, rows_of
+from sympy_tensordiff.codegen.ir.facts import Prover, rows_of, statement_reads
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Statement
 from sympy_tensordiff.codegen.ir.nests import lengths
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
@@ -23,61 +23,63 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | Fused, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise `VerificationError` where the nest of a step reads or writes outside of an array.
+    """Raise VerificationError if the nest of a step may read or write out of bounds.
 
-    ``block`` are the first value of the first axis and one past the last, where the nest fills a part only.
+    ``block`` are the first value of the first axis and one past the last, if the nest fills only a part.
     """
     rows: Rows = ()
     if block is not None:
         first, stop = map(Affine.variable, block)
         whole = step.extent if isinstance(step, Fused) else step.box(prover.shapes)[0]
         rows = (Row("ge", first), Row("ge", stop - first - 1), Row("ge", whole - stop))
-    _Bounds(step, prover).block(nest, rows)
+    _BoundsChecker(step, prover).check_statements(nest, rows)
 
 
-class _Bounds:
+class _BoundsChecker:
+    """Proves that the accesses of one nest are in bounds."""
+
     def __init__(self, step: Kernel | Fused, prover: Prover) -> None:
         self.step = step
         self.prover = prover
         self.shapes = dict(prover.shapes)
         self.lengths = dict(prover.lengths)
         for row in step.rows if isinstance(step, Fused) else ():
-            self.add(row.name, row.shape)
+            self.add_array(row.name, row.shape)
         self.data: set[str] = set()
-        """Integers that are entries of arrays."""
+        """The names of integers that are array entries."""
         self.integers: dict[str, Scalar] = {}
-        """What scalars are that integers alone decide."""
+        """The values of scalars that depend on integers only."""
 
-    def add(self, array: str, shape: Sequence[Affine]) -> None:
-        """The shape of an array, which may lack its first axis in here."""
+    def add_array(self, array: str, shape: Sequence[Affine]) -> None:
+        """Note the shape of an array, which may lack its first axis in this nest."""
         self.shapes[array] = tuple(shape)
         self.lengths.update(lengths(array, shape))
 
-    def block(self, body: Sequence[Statement], rows: Rows) -> None:
-        """Check statements, where ``rows`` hold."""
+    def check_statements(self, body: Sequence[Statement], rows: Rows) -> None:
+        """Check the accesses of statements in the context ``rows``."""
         for statement in body:
             if isinstance(statement, Alloc):
                 ends = [(*shape.lows, *shape.highs)[-1].form + (not shape.lows) for shape in statement.shape]
-                self.add(statement.name, [form.substitute(self.lengths) for form in ends])
+                self.add_array(statement.name, [form.substitute(self.lengths) for form in ends])
                 continue
             known = tuple([row.substitute(self.lengths) for row in rows_of(statement)])
-            for read in own_reads(statement, rows, self.integers):
-                self.entry(read.load, read.context)
+            for read in statement_reads(statement, rows, self.integers):
+                self.check_access(read.load, read.context)
             if isinstance(statement, Loop | If):
-                self.block(statement.body, (*rows, *known))
+                self.check_statements(statement.body, (*rows, *known))
                 continue
             if isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
                 self.data.add(statement.name)
             rows = (*rows, *known)
 
-    def entry(self, load: Load, rows: Rows) -> None:
-        """Check that an entry is one of its array."""
+    def check_access(self, load: Load, rows: Rows) -> None:
+        """Raise VerificationError unless an access is in bounds, depends on data, or was proved before scheduling."""
         for axis, row in self.prover.axes_inside(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())
-            if not (by_data or load.array in self.covered()):
+            if not (by_data or load.array in self.arrays_proved_elsewhere()):
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
-    def covered(self) -> set[str]:
-        """The arrays of which kernels have reads that rows do not prove: these are proved, or checked, otherwise."""
+    def arrays_proved_elsewhere(self) -> set[str]:
+        """Return the arrays with reads that the rows of the kernels do not prove: these are checked in each call."""
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

@@ -1,4 +1,4 @@
-"""What the steps of a program use, and which of them fill an array or read it."""
+"""Dataflow of a program: the names that each step uses, and the writers and readers of each array."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from sympy_tensordiff.integer.data import data_entries
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The names from outside that a kernel uses, each in order of first use."""
+    """The outside names that a step uses, each in order of first use."""
 
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]
     integers: tuple[str, ...]
 
 
-class _Identity:
-    """A step as a key: steps are compared by identity here, as equal ones are long trees."""
+class _StepKey:
+    """A step as a cache key, compared by identity: equality of steps compares long trees."""
 
     __slots__ = ("step",)
 
@@ -47,16 +47,17 @@ class _Identity:
         return id(self.step)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.step is self.step
+        return isinstance(other, _StepKey) and other.step is self.step
 
 
 def uses(step: Step) -> Uses:
-    """What has to be passed to a step besides the array that it fills; remembered, as each pass asks anew."""
-    return _uses(_Identity(step))
+    """Return the names that have to be passed to a step besides the arrays that it fills; results are cached."""
+    return _uses(_StepKey(step))
 
 
 @lru_cache(maxsize=1024)
-def _uses(key: _Identity) -> Uses:
+def _uses(key: _StepKey) -> Uses:
+    """Return the names that the step of a key uses."""
     kernel = key.step
     if isinstance(kernel, Product):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
@@ -68,7 +69,7 @@ def _uses(key: _Identity) -> Uses:
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
     if isinstance(kernel, Fused):
-        return _uses_together(kernel)
+        return _uses_of_fused(kernel)
     own = set(own_names(kernel))
     arrays: dict[str, None] = {}
     names: dict[str, None] = {}
@@ -83,8 +84,8 @@ def _uses(key: _Identity) -> Uses:
     return Uses(tuple(arrays), tuple(names), tuple(integers))
 
 
-def _uses_together(step: Fused) -> Uses:
-    """What is passed to kernels that run together besides the arrays that they fill."""
+def _uses_of_fused(step: Fused) -> Uses:
+    """Return the names that fused kernels use, without the arrays that they fill."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
     shapes = (step.extent, *(form for array in step.rows for form in array.shape))
@@ -100,7 +101,7 @@ def _uses_together(step: Fused) -> Uses:
 
 
 class Dataflow:
-    """The shapes, writers and readers of all arrays of a program, whose steps are told apart by identity."""
+    """The shapes, writers and readers of all arrays of a program; steps are compared by identity."""
 
     def __init__(self, program: Program) -> None:
         self.shapes = array_shapes(program)
@@ -118,41 +119,43 @@ class Dataflow:
                 self.readers[name].append(step)
 
     def reads(self, step: Step) -> frozenset[str]:
-        """The arrays that a step reads."""
+        """Return the arrays that a step reads."""
         return self._reads[id(step)]
 
     def writer(self, array: str) -> Step | None:
-        """The step that fills a temporary, if it is the only one."""
+        """Return the only step that fills a temporary; None for other arrays or several writers."""
         writers = self.writers[array]
         return writers[0] if array in self.temporaries and len(writers) == 1 else None
 
     def reader(self, array: str) -> Step | None:
-        """The step that reads an array, if it is the only one."""
+        """Return the only step that reads an array; None if there are several or none."""
         readers = self.readers[array]
         return readers[0] if len(readers) == 1 else None
 
     def is_before(self, first: Step, second: Step) -> bool:
-        """Whether a step comes before another one."""
+        """Return whether ``first`` runs before ``second``."""
         return self._positions[id(first)] < self._positions[id(second)]
 
 
 def check_order(program: Program) -> None:
-    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
+    """Raise VerificationError if a step reads an array before it is complete, or no step fills a result."""
     last = {array.name: -1 for array in program.arguments}
     last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
-    begun: set[str] = set()
+    started: set[str] = set()
     for number, step in enumerate(program.kernels):
         early = {name for name in uses(step).arrays if last.get(name, number) >= number}
-        early |= {step.array} - begun if isinstance(step, Scatter) else set()
+        early |= {step.array} - started if isinstance(step, Scatter) else set()
         if early:
             raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
-        begun.update(filled_arrays(step))
-    if lost := sorted({array.name for array in program.outputs} - begun):
+        started.update(filled_arrays(step))
+    if lost := sorted({array.name for array in program.outputs} - started):
         raise VerificationError(f"no step fills {', '.join(lost)}")
 
 
 def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
-    """Whether a kernel depends on no argument and no size, and on no function of the user's, which may remember."""
+    """Return whether a kernel is constant: it uses no argument, no size and no function of the user, which may have
+    state.
+    """
     used = uses(kernel)
     functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
     if used.scalars or used.integers or any(isinstance(function, External) for function in functions):

@@ -1,4 +1,4 @@
-"""What is known about the integers of a program, as rows: at the call, and at each read."""
+"""Known constraints (rows) on the integers of a program, in every call and at each read, and proofs from them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 
 Shapes = Mapping[str, tuple[Affine, ...]]
 
-_MOST_CASES = 64
+_MAX_CASES = 64
 
 
 def call_facts(program: Program) -> Rows:
-    """Rows that hold in every call: what the argument checks and the host's computations guarantee."""
+    """Return the rows that hold in every call: they follow from checks of the arguments and the definitions of
+    sizes.
+    """
     rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
     rows += [Row("ge", Affine({name: 1}, -1)) for name in factors_in(f for a in program.arguments for f in a.shape)]
@@ -41,7 +43,9 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """For each choice of the bounds that the computed sizes equal: the rows that say so."""
+    """Return one context for each choice of the bound that each computed size equals; one context if these are too
+    many.
+    """
     choices = [
         [Row("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
         for size in program.sizes
@@ -52,15 +56,15 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
         for size in program.sizes
         if len(size.lows or size.highs) == 1
     )
-    if math.prod(map(len, choices)) > _MOST_CASES:
+    if math.prod(map(len, choices)) > _MAX_CASES:
         return (fixed,)
     return tuple((*fixed, *chosen) for chosen in product(*choices))
 
 
 class Prover:
-    """Proves rows from a context, from the facts of the call and by cases of the computed sizes.
+    """Proves rows from a context, the facts of every call, and a case distinction over computed sizes.
 
-    ``shapes`` are those of all arrays of the program.
+    ``shapes`` are the shapes of all arrays of the program.
     """
 
     def __init__(self, program: Program) -> None:
@@ -71,32 +75,32 @@ class Prover:
         for size in program.sizes:
             atoms = frozenset[Variable]().union(*(form.atoms() for form in (*size.lows, *size.highs)))
             self._sizes[size.name] = atoms & self._sizes.keys()
-        self._facts_by_sizes = [(fact, self._own(fact)) for fact in self.facts]
-        self._plain = tuple([fact for fact in self.facts if not fact.form.compounds()])
+        self._facts_by_sizes = [(fact, self._sizes_of_row(fact)) for fact in self.facts]
+        self._simple_facts = tuple([fact for fact in self.facts if not fact.form.compounds()])
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """The lengths of axes, which a nest knows by the arrays."""
+        """The lengths of array axes, by the variables that stand for them in nests."""
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
-        """Whether ``row`` follows from ``context`` in every call.
+        """Return whether ``row`` follows from ``context`` in every call.
 
-        Most rows follow from what the context and the call say without quotients, maxima and products. Of the computed
-        sizes, the definitions of those that occur are enough: a size that is only defined restricts no other.
+        Most rows follow without quotients, maxima and products. Only the definitions of computed sizes that occur are
+        needed: a size that is only defined restricts no other.
         """
-        if implied(row, (*context, *self._plain)):
+        if implied(row, (*context, *self._simple_facts)):
             return True
         used = self._sizes_in((row, *context))
         facts = tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
-        if facts != self._plain and implied(row, (*context, *facts)):
+        if facts != self._simple_facts and implied(row, (*context, *facts)):
             return True
-        cases = dict.fromkeys(tuple([each for each in case if self._own(each) <= used]) for case in self.cases)
+        cases = dict.fromkeys(tuple([each for each in case if self._sizes_of_row(each) <= used]) for case in self.cases)
         return any(cases) and all(implied(row, (*context, *case, *facts)) for case in cases)
 
     def _sizes_in(self, rows: Iterable[Row]) -> set[Variable]:
-        """The computed sizes in some rows, and in the definitions of these sizes."""
-        waiting = [v for row in rows for v in self._own(row)]
+        """Return the computed sizes in ``rows``, and in the definitions of these sizes."""
+        waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
         while waiting:
             size = waiting.pop()
@@ -105,19 +109,21 @@ class Prover:
                 waiting += self._sizes[size]
         return found
 
-    def _own(self, row: Row) -> frozenset[Variable]:
-        """The computed sizes in a row."""
+    def _sizes_of_row(self, row: Row) -> frozenset[Variable]:
+        """Return the computed sizes in a row."""
         return row.form.atoms() & self._sizes.keys()
 
     def axes_inside(
         self, load: Load, context: Sequence[Row], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Row]]:
-        """The conditions of a read, with their axes, that do not follow from ``context``."""
+        """Return the bounds of a read, with their axes, that do not follow from ``context``; [] if the read is in
+        bounds.
+        """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
     def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Row]]:
-        """The reads of a kernel that may be outside of an array, each with an axis and what that needs."""
+        """Yield the reads of a kernel that may be out of bounds, each with an axis and the bound that is not proved."""
         for read in reads(kernel, self.shapes):
             yield from ((read, axis, row) for axis, row in self.axes_inside(read.load, read.context))
 
@@ -126,24 +132,25 @@ class Prover:
 
 
 def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
-    """The rows that the axes of a kernel fulfil."""
+    """Return the ranges of the axes of a kernel as rows."""
     return ranges(kernel.axes, kernel.box(shapes))
 
 
 def loop_rows(loop: Loop) -> Rows:
-    """The rows that the variable of a loop fulfils."""
+    """Return the range of a loop variable as rows."""
     variable = Affine.variable(loop.variable)
-    return _between(loop, variable, variable)
+    return _bound_rows(loop, variable, variable)
 
 
-def _between(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """The rows that say that forms are not before the lower bounds, and not behind the upper ones."""
+def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
+    """Return ``lows <= first`` and ``last <= highs`` as rows."""
     lows = [Row("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Row("ge", bound.form - bound.divisor * last) for bound in ends.highs))
 
 
 def rows_of(statement: Statement) -> Rows:
-    """What holds inside of a loop or guard, or behind a statement: of an integer that is a maximum or a minimum.
+    """Return the rows that hold inside a loop or guard, or after a statement that sets an integer to a maximum or
+    minimum.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Bound
     >>> rows_of(Set(Name("stop"), Ends((), (Bound(Affine.variable("n"), 2),))))
@@ -151,38 +158,43 @@ def rows_of(statement: Statement) -> Rows:
     """
     if isinstance(statement, Loop | If):
         return loop_rows(statement) if isinstance(statement, Loop) else statement.conditions
-    # One that a reduction changes only grows, or shrinks: it stays on one side of its first value.
+    # A reduction only increases, or decreases, an integer: it stays on one side of its first value.
     if isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
         end, ends = Affine.variable(statement.name), statement.value
-        alone = ends.lows if len(ends.lows) == 1 and not ends.highs else ()
-        # The greatest of one is that one, rounded up.
-        return (*_between(ends, end, end - 1), *(Row("ge", low.form - low.divisor * (end - 1) - 1) for low in alone))
+        single = ends.lows if len(ends.lows) == 1 and not ends.highs else ()
+        # The maximum of a single bound equals it, rounded up.
+        return (
+            *_bound_rows(ends, end, end - 1),
+            *(Row("ge", low.form - low.divisor * (end - 1) - 1) for low in single),
+        )
     return ()
 
 
-def around_rows(around: Around, start: Rows = ()) -> Rows:
-    """The rows that hold inside of loops and guards, behind those at the ``start``."""
-    return (*start, *chain.from_iterable(map(rows_of, around)))
+def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
+    """Return the rows that hold inside the ``enclosing`` loops and guards, after those at the ``start``."""
+    return (*start, *chain.from_iterable(map(rows_of, enclosing)))
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """What a condition of a ``select`` says about integers where it is true (or false); other parts say nothing."""
+    """Return the rows that a condition of a ``select`` implies if it is true (``holds``) or false; () if it implies
+    none.
+    """
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 
 def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """As `condition_rows`, where one of several has to hold: the rows of each, of which at least one is fulfilled.
+    """Return the alternatives of a condition as rows, at least one of which holds; also for disjunctions.
 
-    The parts of most cases say nothing where these are too many.
+    If the product of the alternatives is too large, the parts with most alternatives are left out.
     """
-    parts = sorted((_cases(*part) for part in _conjuncts(condition, holds)), key=len)
-    while math.prod(map(len, parts)) > _MOST_CASES:
+    parts = sorted((_cases_of_part(*part) for part in _conjuncts(condition, holds)), key=len)
+    while math.prod(map(len, parts)) > _MAX_CASES:
         parts.pop()
     return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
 
 
-def _cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """The cases of a condition that is none of several that all hold."""
+def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
+    """Return the alternatives of a condition that is not a conjunction."""
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
         return [rows for argument in arguments for rows in condition_cases(argument, holds)]
@@ -192,7 +204,7 @@ def _cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """The conditions that all hold, or all fail, where a condition holds, or fails."""
+    """Yield conditions, with whether they hold, that all follow if ``condition`` holds (or fails)."""
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
         for argument in arguments:
@@ -202,7 +214,7 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """What a comparison says about integers."""
+    """Return the rows that a comparison of integers implies; () for other conditions."""
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
     function = condition.function
@@ -217,12 +229,13 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def condition_of(rows: Sequence[Row]) -> Scalar:
-    """Rows as a condition."""
+    """Return rows as a condition."""
     parts = [_comparison(row) for row in rows]
     return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
 
 
 def _comparison(row: Row) -> Scalar:
+    """Return a row as a comparison."""
     if row.kind == "mod":
         return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
     above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))
@@ -230,7 +243,7 @@ def _comparison(row: Row) -> Scalar:
 
 
 def integer_form(node: Scalar) -> Affine | None:
-    """The integer that ``node`` is without rounding, None for any other scalar.
+    """Return the integer form that equals ``node`` without rounding; None for any other scalar.
 
     >>> k = Affine.variable("k")
     >>> print(integer_form(Operation("add", (Operation("neg", (IndexValue(k),)), Number(-1)))))
@@ -246,19 +259,19 @@ def integer_form(node: Scalar) -> Affine | None:
             return None
         if node.function != "mul":
             return sum(found, Affine()) * (1 if node.function == "add" else -1)
-        # A product of more may be greater than any integer of the machine.
+        # A product of more factors may overflow.
         return times(*found) if sum(not form.is_constant for form in found) <= 2 else None
     return None
 
 
-def integer_value(value: Scalar) -> Scalar | None:
-    """An integer, or a condition on integers, as it may stand in the place of a name for it; None for all else."""
+def as_integer_or_condition(value: Scalar) -> Scalar | None:
+    """Return an integer, or a condition on integers, as a scalar that can replace its name; None for other values."""
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
 
 
 def _is_condition(value: Scalar) -> bool:
-    """Whether integers alone decide a condition."""
+    """Return whether a value is a condition on integers only."""
     if not isinstance(value, Operation):
         return False
     if value.function in ("and", "or", "not"):
@@ -267,14 +280,14 @@ def _is_condition(value: Scalar) -> bool:
 
 
 def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
-    """A scalar with what names stand for in their places."""
+    """Return a scalar with ``known`` scalars in place of their names."""
     return rewrite_scalar(value, lambda part: known.get(part.name, part) if isinstance(part, Name) else part)
 
 
 class Read(NamedTuple):
-    """A read, the statement it stands in, and the rows that hold where it happens.
+    """A read with its statement and the rows that hold where it happens.
 
-    ``choices`` are the conditions that decide whether it happens, of the ``select`` around it.
+    ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """
 
     load: Load
@@ -284,7 +297,9 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """All reads of a scalar expression, each with the rows that hold where it happens, and the choices around it."""
+    """Yield the reads of a scalar expression, each with the rows that hold there and the conditions of enclosing
+    selects.
+    """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:
         node, rows, choices = stack.pop()
@@ -303,22 +318,23 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tup
 
 
 def data_reads(forms: Iterable[Affine]) -> list[Load]:
-    """The entries of arrays of integers that forms are made of, each behind those in its own index."""
+    """Return the entries of integer arrays in ``forms`` as reads, each after those in its own index."""
     return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
 def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
-    """All reads of a kernel in the order of the text, and the entries that it sets or adds to."""
+    """Yield all reads of a kernel in the order of the text, and its stores."""
     start = axis_rows(kernel, shapes)
     integers: dict[str, Scalar] = {}
     for statement, around in walk(kernel.body):
-        yield from own_reads(statement, around_rows(around, start), integers)
+        yield from statement_reads(statement, enclosing_rows(around, start), integers)
 
 
-def own_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """What a statement reads itself, where ``rows`` hold, and the entry that it sets or adds to.
+def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
+    """Yield the reads of a statement without its body, in the context ``rows``, and its store.
 
-    ``integers``: what scalars are that integers alone decide.
+    ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
+    them.
     """
     own = statement.index if isinstance(statement, Set) else tested_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))
@@ -326,7 +342,7 @@ def own_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> 
         return
     value = with_integers(statement.value, integers) if integers else statement.value
     integers.pop(statement.name, None)
-    if is_let(statement) and (integer := integer_value(value)) is not None:
+    if is_let(statement) and (integer := as_integer_or_condition(value)) is not None:
         integers[statement.name] = integer
     for load, context, choices in scalar_reads(value, rows):
         yield Read(load, statement, context, choices)

@@ -1,4 +1,4 @@
-"""The laws of programs and of loop nests: names, ranks and order; `verify` adds that no read leaves its array."""
+"""The laws of programs and loop nests on names, ranks and order; `verify` adds that no read is out of bounds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.lattice import independent
 
-_ARITY: dict[str, tuple[int, int | None]] = {
+_ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
     "add": (2, None), "mul": (2, None), "max": (2, None), "min": (2, None), "and": (2, None), "or": (2, None),
     "neg": (1, 1), "not": (1, 1), "pow": (2, 2), "select": (3, 3), "lt": (2, 2), "le": (2, 2), "eq": (2, 2),
     "ne": (2, 2),
@@ -60,7 +60,10 @@ _ARITY: dict[str, tuple[int, int | None]] = {
 
 
 def check_laws(program: Program) -> None:
-    """Names are defined once and before use, ranks fit, each array is written by one kernel before it is read."""
+    """Raise VerificationError if a program breaks a law.
+
+    Names are defined once and before use, ranks match, and each array is written by one kernel before it is read.
+    """
     integers = _check_globals(program)
     check_order(program)
     shapes = array_shapes(program)
@@ -92,7 +95,7 @@ def check_laws(program: Program) -> None:
 
 
 def _check_globals(program: Program) -> set[str]:
-    """The integers that all kernels know."""
+    """Check arguments, sizes, arrays and checks of a program, and return the integers that all kernels know."""
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
@@ -118,19 +121,23 @@ def _check_globals(program: Program) -> set[str]:
 
 
 def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> None:
+    """Raise VerificationError if a form contains a name that is not in ``known``."""
     for form in forms:
         unknown = sorted(name for name in form.atoms() if name not in known)
         if unknown:
-            raise VerificationError(f"{where}: {', '.join(unknown)} in {form} is no integer defined before")
+            raise VerificationError(f"{where}: {', '.join(unknown)} in {form} is not an integer defined before")
 
 
 def _check_identifier(where: str, name: str) -> None:
+    """Raise VerificationError if a name is not an identifier."""
     if not name.isidentifier() or not name.isascii() or iskeyword(name):
-        raise VerificationError(f"{where}: {name!r} is no identifier")
+        raise VerificationError(f"{where}: {name!r} is not an identifier")
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """The laws of one kernel: those of nests, what each name is, and that its own entries alone are set."""
+    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets entries of
+    others.
+    """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
     numbers = {a.name for a in program.arguments if a.kind == "scalar"}
@@ -151,7 +158,7 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
     data = {a.name for a in program.arguments if a.dtype == "integer"}
     for entry in data_entries(used):
         if entry.tensor not in data:
-            raise VerificationError(f"{where}: {entry.tensor} in {entry} is no array of integers")
+            raise VerificationError(f"{where}: {entry.tensor} in {entry} is not an array of integers")
     if found := sorted(data & {part.array for part in parts if isinstance(part, Load)}):
         raise VerificationError(f"{where}: {found[0]} holds integers, which are read in index forms")
     _check_values(where, inside)
@@ -159,7 +166,7 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
 
 
 def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
-    """Each name of a kernel is declared once; several loops may have the same variable."""
+    """Raise VerificationError unless each name of a kernel is declared once; several loops may share a variable."""
     inside = list(statements(kernel.body))
     variables = {s.variable for s in inside if isinstance(s, Loop)}
     own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
@@ -170,7 +177,9 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """A kernel sets its own entry, a scatter adds to entries of its array."""
+    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to entries of
+    its array.
+    """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -185,7 +194,7 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Whether each instance adds once, where affine forms tell all axes apart."""
+    """Return whether each instance of a scatter adds once, to an entry whose affine indices determine all axes."""
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
         if len(once) > 1 or not isinstance(once[0], If):
@@ -197,7 +206,7 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:
-    """Operations have the arguments that they need: conditions or numbers."""
+    """Raise VerificationError if an operation has conditions in place of numbers, or numbers in place of conditions."""
     conditions: set[str] = set()
     for s in inside:
         if not isinstance(s, Set) or isinstance(s.value, Identity):
@@ -207,16 +216,17 @@ def _check_values(where: str, inside: Sequence[Statement]) -> None:
                 _check_operation(where, node, conditions)
         if is_condition(s.value, conditions):
             if not is_let(s):
-                raise VerificationError(f"{where}: a condition is no number")
+                raise VerificationError(f"{where}: a condition is not a number")
             conditions.add(s.name)
 
 
 def _check_operation(where: str, node: Operation, conditions: Container[str]) -> None:
+    """Raise VerificationError if an operation has the wrong number or kind of arguments."""
     function, count = node.function, len(node.arguments)
     if isinstance(function, External):
         arity: tuple[int, int | None] = (len(function.orders), len(function.orders))
     else:
-        arity = _ARITY.get(function, (1, 0))
+        arity = _ARGUMENT_COUNTS.get(function, (1, 0))
     least, most = arity
     if count < least or (most is not None and count > most):
         raise VerificationError(f"{where}: no operation {function!r} with {count} arguments")
@@ -227,7 +237,7 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """An accumulator gets values of its reduction, and is read when it has all of them."""
+    """Raise VerificationError if an accumulator gets values of another reduction, or is read before it is complete."""
     starts, read = declared(inside), set[str]()
     for s in inside:
         if isinstance(s, Loop) and (early := used_names(s) & added(s.body).keys()):
@@ -235,34 +245,34 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
         if is_addition(s):
             start = starts[s.name]
             if not is_accumulator(start):
-                raise VerificationError(f"{where}: {s.name} is no accumulator declared before")
+                raise VerificationError(f"{where}: {s.name} is not an accumulator declared before")
             if s.reduction != reduction_of(start):
-                raise VerificationError(f"{where}: {s.name} is a {reduction_of(start)}, no {s.reduction}")
+                raise VerificationError(f"{where}: {s.name} is a {reduction_of(start)}, not a {s.reduction}")
             if s.name in read:
                 raise VerificationError(f"{where}: {s.name} has been read before")
         read |= used_names(s) if isinstance(s, Set) else set()
 
 
 # ---------------------------------------------------------------------------- laws of nests
-# Names and entries before use, entries of known rank, one writer for each of a block.
+# Names and entries are set before use, indices match ranks, and blocks write distinct entries.
 
 
 class NestLaws:
-    """Checks a nest; a nest that breaks a law is a bug of ours.
+    """Checks the laws of a nest; a nest that breaks one is a bug of this package.
 
     Parameters
     ----------
     known : collection of str
-        The scalars, integers and arrays which are passed to the function with their values.
+        The scalars, integers and arrays that are passed to the function with their values.
     filled : collection of str
-        The arrays to whose entries it writes besides those that it makes.
+        The arrays that it writes to besides those that it allocates.
     block : tuple of str, optional
-        The integers between which the first index of each entry lies that the function writes, where other threads
-        write the others.
+        The integers that bound the first index of each entry that the function writes, if other threads write the
+        others.
     totals : collection of str
         Arrays of which each block has a copy of its own, or to which threads add atomically.
     where : str
-        What breaks a law, in messages.
+        The name of the nest in messages.
     ranks : mapping, optional
         The numbers of axes of arrays.
 
@@ -290,51 +300,53 @@ class NestLaws:
         self.totals = totals
         self.where = where
         self.ranks = dict(ranks or {})
-        self.own: set[str] = set()
-        self.cut: set[str] = set()
-        """Variables of loops that stay between the ends of the block."""
-        self.around: list[Loop] = []
+        self.allocated: set[str] = set()
+        self.block_variables: set[str] = set()
+        """The variables of loops whose ranges lie within the block."""
+        self.enclosing_loops: list[Loop] = []
         self.written: dict[str, list[tuple[tuple[Affine, ...], list[Loop]]]] = {}
-        """Where entries of an array have been set so far, and the loops around that."""
+        """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise `VerificationError` where a nest breaks a law. What it sets is not known behind it."""
+        """Raise VerificationError if a nest breaks a law; names that it sets are not known after it."""
         outside = set(self.known)
         for statement in body:
-            self.reads(statement)
+            self.check_reads(statement)
             if isinstance(statement, Alloc):
-                self.own.add(statement.name)
+                self.allocated.add(statement.name)
                 self.ranks[statement.name] = len(statement.shape)
             elif isinstance(statement, Set):
-                self.write(statement)
+                self.check_write(statement)
             elif isinstance(statement, If):
                 self.check(statement.body)
             elif isinstance(statement, Loop):
-                self.loop(statement)
+                self.check_loop(statement)
         self.known = outside
 
-    def loop(self, loop: Loop) -> None:
-        """A loop, whose variable nothing around it has and nothing behind it reads."""
+    def check_loop(self, loop: Loop) -> None:
+        """Check a loop and its body; its variable must not be known outside."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:
             raise VerificationError(f"{self.where} has two loops over {loop.variable} inside of each other")
-        is_cut = self.block is not None and self.stays_inside(loop, *self.block)
+        is_cut = self.block is not None and self.stays_in_block(loop, *self.block)
         self.known.add(loop.variable)
-        self.around.append(loop)
-        self.cut |= {loop.variable} if is_cut else set()
+        self.enclosing_loops.append(loop)
+        self.block_variables |= {loop.variable} if is_cut else set()
         self.check(loop.body)
         self.known.discard(loop.variable)
-        self.around.pop()
-        self.cut.discard(loop.variable)
+        self.enclosing_loops.pop()
+        self.block_variables.discard(loop.variable)
 
-    def stays_inside(self, loop: Loop, start: str, stop: str) -> bool:
-        """Whether the values of a loop lie between the ends of the block."""
-        lows = [Bound(Affine.variable(name)) for name in (start, *self.cut)]
+    def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
+        """Return whether the range of a loop lies within the block."""
+        lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
         return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
 
-    def reads(self, statement: Statement) -> None:
-        """What a statement itself uses has been set before it."""
+    def check_reads(self, statement: Statement) -> None:
+        """Raise VerificationError if a statement, without its body, uses a name before it is set, or with a
+        wrong rank.
+        """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         nodes = list(scalars(own))
         used = {node.name for node in nodes if isinstance(node, Name)}
@@ -354,18 +366,18 @@ class NestLaws:
             if len(index) != self.ranks.get(array, len(index)):
                 raise VerificationError(f"{self.where} reads {array} at {len(index)} indices")
         for load in loads:
-            if load.array not in self.own | self.known:
-                self.is_complete(load)
+            if load.array not in self.allocated | self.known:
+                self.check_complete(load)
 
-    def is_complete(self, load: Load) -> None:
-        """What is read of an array that the nest fills has been set before, in the same turns of loops around both."""
-        for index, around in self.written[load.array]:
-            common = [loop for loop in self.around if any(loop is other for other in around)]
+    def check_complete(self, load: Load) -> None:
+        """Raise VerificationError if an entry that the nest fills is read before it is set in the same iterations."""
+        for index, enclosing in self.written[load.array]:
+            common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
             for loop in common:
                 inner = [one for one in common if Affine.variable(one.variable) in same]
                 first = Affine.variable(loop.variable)
-                # The values of blocks of a loop that has been split differ where those of the inner loop do.
+                # The outer variable of a split loop is determined by the inner one.
                 is_block = any(
                     Bound(first) in one.lows and Bound(first + (loop.step - 1)) in one.highs for one in inner
                 )
@@ -374,26 +386,30 @@ class NestLaws:
                         f"{self.where} reads {load.array} while the loop over {loop.variable} still fills it"
                     )
 
-    def write(self, statement: Set) -> None:
-        """A scalar or an entry of an array that the function may write, at a first index of its own in a block."""
+    def check_write(self, statement: Set) -> None:
+        """Raise VerificationError if the function may not write to the target, or another block or thread may write to
+        it.
+        """
         target = statement.target
         if isinstance(target, Name):
-            # C computes the bounds of a loop in each turn, Python once.
-            if any(target.name in b.form.atoms() for loop in self.around for b in bounds(loop)):
+            # C computes the bounds of a loop in each iteration, Python once.
+            if any(target.name in b.form.atoms() for loop in self.enclosing_loops for b in bounds(loop)):
                 raise VerificationError(f"a loop changes {target.name}, which its bounds need")
             self.known.add(target.name)
             return
-        self.written.setdefault(target.array, []).append((target.index, [*self.around]))
+        self.written.setdefault(target.array, []).append((target.index, [*self.enclosing_loops]))
         if len(target.index) != self.ranks.get(target.array, len(target.index)):
             raise VerificationError(f"{self.where} writes to {target.array} at {len(target.index)} indices")
-        if target.array in self.own:
+        if target.array in self.allocated:
             return
         if target.array not in self.filled:
             raise VerificationError(f"{self.where} writes to {target.array}, which is not its own")
         if target.array in self.totals:
             return
-        for loop in self.around:
+        for loop in self.enclosing_loops:
             if loop.bind and Affine.variable(loop.variable) not in target.index:
                 raise VerificationError(f"{self.where} writes to {target.array} in threads for each {loop.variable}")
-        if self.block is not None and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
+        if self.block is not None and (
+            not target.index or target.index[0] not in map(Affine.variable, self.block_variables)
+        ):
             raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")

@@ -1,8 +1,8 @@
 """The statements of loop nests: `Loop`, `If`, `Set` and `Alloc`.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
-made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
-is the floor division, a `DataEntry` the entry of an array of integers, by the array's name. Scalar
+made safe): sizes, integer arguments, axes of the kernel and loop variables; a `Quotient` in a form
+is a floor division, a `DataEntry` an entry of an integer array, by the array's name. Scalar
 expressions are the trees of `scalars`.
 """
 
@@ -17,10 +17,10 @@ from sympy_tensordiff.integer.affine import Affine, Row
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty.
+    """A loop of ``variable`` from the maximum of ``lows`` to the minimum of ``highs``, both included; it may be empty.
 
-    After scheduling, a ``step`` other than 1 takes every so manieth value; -1 runs from the last value to the first.
-    With a ``bind``, its values are those of a coordinate of threads: "grid.x", "grid.y", "grid.z".
+    After scheduling, the ``step`` may differ from 1; -1 runs backwards. With a ``bind``, the values are a coordinate of
+    threads: "grid.x", "grid.y", "grid.z".
     """
 
     variable: str
@@ -33,7 +33,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """``body`` where all ``conditions`` hold, nothing otherwise."""
+    """A guard: ``body`` runs if all ``conditions`` hold."""
 
     conditions: tuple[Row, ...]
     body: tuple[Statement, ...]
@@ -41,10 +41,10 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """``target = value``, or one more value of a ``reduction``: of a scalar, or of an entry of any array.
+    """An assignment ``target = value``, or the update of a ``reduction``, of a scalar or an array entry.
 
-    A scalar that begins with an `Identity` is an accumulator; any other one does not change before scheduling. Names
-    are unique in a kernel. A maximum or minimum of `Ends` is one of integers; "any" notes whether a condition has been
+    A scalar that starts with an `Identity` is an accumulator; other scalars do not change before scheduling. Names are
+    unique in a kernel. A maximum or minimum of `Ends` is one of integers; "any" notes whether a condition has been
     true.
     """
 
@@ -54,18 +54,18 @@ class Set:
 
     @property
     def name(self) -> str:
-        """The scalar that is set, or the array of the entry."""
+        """The name of the scalar, or of the array."""
         return self.target.name if isinstance(self.target, Name) else self.target.array
 
     @property
     def index(self) -> tuple[Affine, ...]:
-        """The index of the entry; empty for a scalar."""
+        """The index of the array entry; () for a scalar."""
         return self.target.index if isinstance(self.target, Load) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """After scheduling: a new array inside of a function, with entries like those of the array ``like``."""
+    """The allocation of an array in a function, after scheduling, with the dtype of the array ``like``."""
 
     name: str
     shape: tuple[Ends, ...]
@@ -76,22 +76,22 @@ Statement: TypeAlias = "Loop | If | Set | Alloc"
 
 
 def let(name: str, value: Scalar) -> Set:
-    """``name = value``, a scalar."""
+    """Return ``name = value``, the definition of a scalar."""
     return Set(Name(name), value)
 
 
 def accumulator(name: str, reduction: Reduction = "sum") -> Set:
-    """``name = 0``, or whatever a ``reduction`` of nothing is."""
+    """Return the initialisation of an accumulator: ``name`` is set to the neutral element of ``reduction``."""
     return Set(Name(name), Identity(reduction))
 
 
 def add(name: str, value: Scalar, reduction: Reduction = "sum") -> Set:
-    """``name += value``; of another ``reduction``, which is that of the accumulator, one more of its values."""
+    """Return ``name += value``, or the same for another ``reduction``, which must be that of the accumulator."""
     return Set(Name(name), value, reduction)
 
 
 def reduction_of(statement: Set) -> Reduction:
-    """The reduction that a statement begins, or takes a value into."""
+    """Return the reduction that a statement initialises or updates."""
     if isinstance(statement.value, Identity):
         return statement.value.reduction
     assert statement.reduction and statement.reduction != "any"
@@ -99,30 +99,30 @@ def reduction_of(statement: Set) -> Reduction:
 
 
 def defines(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement gives a scalar its first value: that of an accumulator, or its only one."""
+    """Return whether a statement sets a scalar for the first time: an accumulator, or its only value."""
     return isinstance(statement, Set) and isinstance(statement.target, Name) and not statement.reduction
 
 
 def is_let(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement sets a scalar that does not change afterwards."""
+    """Return whether a statement sets a scalar that does not change afterwards."""
     return defines(statement) and not isinstance(statement.value, Identity)
 
 
 def is_accumulator(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement begins a reduction into a scalar."""
+    """Return whether a statement initialises an accumulator."""
     return defines(statement) and isinstance(statement.value, Identity)
 
 
 def is_addition(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement takes one more value into an accumulator."""
+    """Return whether a statement updates an accumulator."""
     return isinstance(statement, Set) and isinstance(statement.target, Name) and bool(statement.reduction)
 
 
 def is_store(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement sets an entry of an array."""
+    """Return whether a statement sets an array entry."""
     return isinstance(statement, Set) and isinstance(statement.target, Load) and not statement.reduction
 
 
 def is_scatter(statement: Statement) -> TypeGuard[Set]:
-    """Whether a statement adds to an entry of an array."""
+    """Return whether a statement adds to an array entry."""
     return isinstance(statement, Set) and isinstance(statement.target, Load) and bool(statement.reduction)

@@ -1,6 +1,6 @@
-"""Kernels as explicit loop nests: the loops over the axes are loops, and what is filled is the target of a statement.
+"""Explicit loop nests of kernels: axes are loops, and the filled entry is the target of a statement.
 
-A schedule rewrites such nests; a printer knows nothing else. The statements are `Loop`, `If`, `Set` and `Alloc`.
+Schedules rewrite such nests, and printers print them. The statements are `Loop`, `If`, `Set` and `Alloc`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from sympy_tensordiff.codegen.ir.walk import Around, rewrite, rewrite_scalar, wi
 from sympy_tensordiff.integer.affine import Affine, Variable
 
 ZERO = Affine()
-"""Where all axes begin."""
+"""The first value of all axes."""
 
 FALSE = Operation("or", ())
-"""A condition that does not hold."""
+"""The condition that never holds."""
 
 
 def extent(array: str, axis: int) -> Affine:
-    """The length of an axis, as the array tells it: a variable whose name no other can have."""
+    """Return the length of an array axis as a variable, whose name no other variable can have."""
     return Affine.variable(f"{array}.shape[{axis}]")
 
 
 def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
-    """What the lengths of the axes of an array are.
+    """Return the extents of an array by the variables of its axis lengths.
 
     >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
     {'x.shape[0]': n, 'x.shape[1]': 3}
@@ -35,7 +35,7 @@ def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
 
 
 def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] = ()) -> Loop:
-    """A loop from ``start`` to ``stop - 1``.
+    """Return a loop from ``start`` to ``stop - 1``.
 
     >>> span("i", Affine(), Affine.variable("n")).highs
     (Bound(form=n - 1, divisor=1),)
@@ -44,22 +44,22 @@ def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] =
 
 
 def exactly(form: Affine) -> Ends:
-    """An integer form as a value."""
+    """Return an integer form as a scalar value."""
     return Ends((Bound(form),))
 
 
 def double(value: Scalar) -> Scalar:
-    """A number in double precision."""
+    """Return a number converted to double precision."""
     return Operation("double", (value,))
 
 
 def real(value: Scalar) -> Scalar:
-    """A number in the precision of the results."""
+    """Return a number converted to the precision of the results."""
     return Operation("real", (value,))
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """A nest with other scalars, or entries of arrays, in the place of those with ``names``.
+    """Return a nest with other scalars, or array entries, in place of the scalars in ``names``.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
@@ -69,7 +69,7 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """A nest in which arrays, of which it needs one entry only, are scalars.
+    """Return a nest in which ``arrays``, of which it uses a single entry, are scalars.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
@@ -78,9 +78,11 @@ def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[St
     """
 
     def changed(part: Scalar) -> Scalar:
+        """Return a read of one of the arrays as a scalar."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return a statement with scalars in place of the arrays."""
         new = with_parts(old, lambda value: rewrite_scalar(value, changed))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

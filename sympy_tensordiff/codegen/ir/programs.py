@@ -1,10 +1,9 @@
-"""The programs: the one form that all printers read.
+"""Programs: the representation that all printers read.
 
-A `Program` holds steps in the order in which they run, each of which fills one array. Most are
-kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
-exactly one `Set` of its own entry, so that no two instances write one entry (`verify` checks
-it). A `Scatter` adds to the entries that data select, where several instances may meet. The
-others are calls of a library on whole arrays.
+A `Program` has steps in execution order, each of which fills one array. Most steps are kernels: one (parallel) instance
+per entry of the array, each a list of statements that ends with exactly one `Set` of its own entry, so that no two
+instances write one entry (`verify` checks this). A `Scatter` adds to entries that data select, so that several
+instances may add to one entry. The other steps are library calls on whole arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A dense array; ``shape`` holds forms over the sizes, ``()`` for a scalar result."""
+    """A dense array; its ``shape`` are forms in the sizes, () for a scalar result."""
 
     name: str
     shape: tuple[Affine, ...]
@@ -29,13 +28,12 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of the callable in call order.
+    """A parameter of the callable.
 
-    ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array);
-    "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
-    user's own name, for messages; ``name`` is a safe identifier. Arrays of ``dtype`` "integer"
-    are read in index forms only, as `DataEntry`; their entries lie in ``0 … below - 1``, since they are what
-    ``selects`` says, or every call is refused. Calls with another than a ``symmetric`` matrix are refused, too.
+    ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array); "scalar": a real number;
+    "integer": an integer (a size or a free index). ``label`` is the user's own name, for messages; ``name`` is a safe
+    identifier. Arrays of ``dtype`` "integer" occur in index forms only, as `DataEntry`; every call checks that their
+    entries are in ``0 … below - 1``, for the reason ``selects``, and that ``symmetric`` matrices are symmetric.
     """
 
     kind: Literal["array", "scalar", "integer"]
@@ -50,9 +48,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An integer computed on the host before any kernel runs: max of ``lows`` or min of ``highs``.
+    """An integer computed on the host before any kernel runs: the maximum of ``lows`` or the minimum of ``highs``.
 
-    Exactly one of the two is non-empty. Temporaries have their offsets and extents from these.
+    Exactly one of the two is non-empty. Offsets and extents of temporaries are such sizes.
     """
 
     name: str
@@ -62,11 +60,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A call is refused with ``message`` where all ``violation`` rows (over the sizes) hold.
+    """A condition on the sizes: a call is refused with ``message`` if all ``violation`` rows hold.
 
-    The rows may say too much: they are a projection over the rationals. Where ``points`` is not
-    empty, the call is refused only if these rows, over the sizes and further variables, have an
-    integer point.
+    The rows may hold too often: they are a projection over the rationals. If ``points`` is not empty, the call is
+    refused only if these rows, over the sizes and further variables, also have an integer point.
     """
 
     violation: tuple[Row, ...]
@@ -75,17 +72,17 @@ class Check:
 
 
 NOWHERE = 2.0**100
-"""The place of an entry that there is not."""
+"""The position that a search returns if no entry is wrong; it is larger than any position."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """A call is refused where data lead the index of a read out of its axis.
+    """A condition on data: a call is refused if data make the index of a read out of bounds.
 
-    ``load`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all ``violation`` rows
-    hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array of integers. Where
-    they do, the search with a ``number`` tells: the least place, in reading order, of a wrong entry in the argument
-    ``data``. That has no name where several conditions are asked that may all read outside.
+    ``load`` is the read, ``axis`` its axis, of length ``extent``. The read is in bounds unless all ``violation`` rows
+    hold, over the sizes and over ``least NAME`` and ``greatest NAME``, the extremes of an integer array. If they hold,
+    the search ``number`` decides: it returns the first position, in row-major order, of a wrong entry in the argument
+    ``data``, which is empty if several conditions are involved.
     """
 
     load: Load
@@ -98,7 +95,7 @@ class DataCheck:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
+    """A step that fills ``array`` entry by entry; ``axes`` are the names of its indices, which start at 0.
 
     The body sets this entry at top level, last, see `entry`.
     """
@@ -113,12 +110,12 @@ class Kernel:
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """The extents of ``axes``, for the shapes of all arrays."""
+        """Return the extents of ``axes``; ``shapes`` are the shapes of all arrays."""
         return shapes[self.array]
 
 
 def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
-    """The kernel whose instances run ``body``, and set their entry to ``value``.
+    """Return the kernel whose instances run ``body`` and set their entry to ``value``.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> entrywise("y", ["i"], [], Number(1)).body
@@ -130,17 +127,17 @@ def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value:
 
 @dataclass(frozen=True, slots=True)
 class Table(Kernel):
-    """Fills an array of which the shape is numbers with what depends on no argument: the same in all calls."""
+    """A kernel without arguments and sizes: it is the same in all calls, so it is computed once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
+    """A kernel that adds to entries of ``array``, which has been filled before; its ``axes`` have the ``extents``.
 
-    The body adds to entries anywhere, in the place of setting its own. Instances that add to one entry do so
-    one after the other, in the order of the axes and loops; on a device in any order, by atomic
-    additions. ``number`` tells several scatters into one array apart. In an ``exclusive`` one no two
-    instances meet: each adds once, and the index tells the axes.
+    The body adds to any entries instead of setting its own. Instances that add to one entry run one after the other, in
+    the order of the axes and loops; on a device in any order, by atomic additions. ``number`` distinguishes several
+    scatters into one array. In an ``exclusive`` one, no two instances add to one entry: each adds once, and the index
+    determines the axes.
     """
 
     extents: tuple[Affine, ...]
@@ -148,12 +145,13 @@ class Scatter(Kernel):
     exclusive: bool = False
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        """Return the extents of ``axes``."""
         return self.extents
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array, one label per axis; a label that repeats reads a diagonal."""
+    """An array with one label per axis; a repeated label reads a diagonal."""
 
     array: str
     labels: tuple[int, ...]
@@ -161,7 +159,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Fills ``array``, with axes for the labels ``output``, with something of two operands, times ``factor``."""
+    """A step that fills ``array``, with axes ``output``, with a function of two operands times ``factor``."""
 
     array: str
     output: tuple[int, ...]
@@ -171,20 +169,20 @@ class Product:
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
-        """Both of them."""
+        """The left and the right operand."""
         return self.left, self.right
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction(Product):
-    """The entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
+    """A contraction: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
 
-    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    Each label of ``output`` occurs there once, and in an operand; the other labels occur in both operands.
     """
 
 
 BLOCK = 32
-"""Rows of a block of a `Trapezoid`.
+"""The rows of a block of a `Trapezoid`.
 
 CPU of a product with 32 columns over a triangle of 256, one thread of an AMD EPYC (OpenBLAS), with the loops for the
 rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alone 150 us, the full square 100 us.
@@ -193,10 +191,11 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(Product):
-    """A contraction over one label, of which each entry sums the terms that all entries of its block of rows have.
+    """A contraction whose summed label is bounded by the row: each entry sums the terms that all rows of its block
+    share.
 
-    The blocks are those of ``BLOCK`` values of the label ``row``, the first one of ``left`` alone in ``output``. A
-    row ``i`` of its own has the terms up to ``i + shift``, or, in an ``is_upper`` one, those from there on.
+    The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
+    itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
     """
 
     row: int = 0
@@ -210,16 +209,16 @@ class Trapezoid(Product):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """The last term, or the first of an ``is_upper`` one, that all rows of the block of a row have."""
+        """Return the last term, or the first if it ``is_upper``, that all rows of the block of ``row`` share."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Solve(Product):
-    """A contraction of the inverse of ``left``, a matrix, with ``right``.
+    """The product of the inverse of ``left``, a matrix, and ``right``: the solution of a linear system.
 
-    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
-    The array of ``left`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
+    One of the two labels of the matrix occurs in ``right`` and is summed over, the other in ``output``. If ``factored``
+    names the matrix, ``left`` contains its factors, see `Apply`.
     """
 
     factored: str = ""
@@ -229,18 +228,19 @@ class Solve(Product):
 class CofactorTangent(Product):
     """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
 
-    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
-    that has them in the other order is transposed.
+    One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
+    transposed.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Fills ``array``: zeros, to which ``factor*left*right`` is added at each point of the ``labels``.
+    """A step that fills ``array`` with zeros and adds ``factor*left*right`` to an entry at each point of the
+    ``labels``.
 
-    A label runs from 0 up to its extent; indices are forms over labels and sizes. A product of matrices is one in
-    which each index is a label; here windows are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point
-    is inside of all three arrays.
+    A label runs from 0 to below its extent; indices are forms in labels and sizes. With a label as each index this is a
+    matrix product; other forms read windows, ``left[2*i + a]``, or add them up, ``output[2*i + a]``. All accesses are
+    in bounds.
     """
 
     output: Load
@@ -256,22 +256,20 @@ class Correlation:
 
     @property
     def views(self) -> tuple[Load, Load, Load]:
-        """What is filled, and both operands."""
+        """The access of the result, then those of both operands."""
         return self.output, self.left, self.right
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Fills ``array`` with a function of one whole array.
+    """A step that fills ``array`` with a function of one whole array.
 
-    ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
-    negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
-    ``options[0]`` times (1 or more) by the matrix. The axes
-    of the value are put into the order ``axes`` where that is not empty. "factors" are the triangular factors
-    of a matrix, with one row more, which says how the rows were exchanged: by Cholesky's method of a positive
-    definite matrix (``options[0]`` is 2), by the same method where it succeeds of a symmetric one (1), else as
-    LU. What several steps need of one matrix they take from there: ``operand`` holds the factors where
-    ``factored`` names the matrix itself.
+    ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan if that is negative); "logabsdet", that
+    of its absolute value; "cofactor", the derivative of the determinant, of order ``options[0]`` (1 or more), with
+    respect to the matrix. The axes of the value are put into the order ``axes`` unless that is empty. "factors" are the
+    triangular factors of a matrix, with one more row, which contains the row exchanges: by Cholesky's method for a
+    positive definite matrix (``options[0]`` is 2), by the same method if it succeeds for a symmetric one (1), else by
+    LU. Several steps share them: ``operand`` contains factors if ``factored`` names the matrix.
     """
 
     array: str
@@ -285,12 +283,12 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Kernels that run together: all of them at one value of ``axis``, then at the next.
+    """Kernels in one loop over their first axis: all of them run at one value of ``axis``, then at the next.
 
-    Each fills its array at the first index ``axis``, and what it reads of the arrays before it stands there, too.
-    Those of ``totals`` are sums (or other reductions) over ``axis`` instead, which nothing in here reads. Of the
-    arrays ``rows``, which nothing else reads, only the entries at one value are kept: their shapes lack the first
-    axis. No two kernels have a name in common but ``axis``.
+    Each fills its array at the first index ``axis``, and reads earlier arrays only there. The arrays ``totals`` are
+    sums (or other reductions) over ``axis`` instead, which no kernel here reads. Of the arrays ``rows``, which no other
+    step reads, only the entries at one value are stored: their shapes lack the first axis. Two kernels share no name
+    but ``axis``.
     """
 
     axis: str
@@ -306,7 +304,7 @@ class Fused:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """All arrays that are filled as a whole."""
+        """The arrays that are filled, without ``rows``."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
@@ -315,13 +313,16 @@ Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
 
 
 def kernels_of(step: Step) -> tuple[Kernel, ...]:
-    """The kernels that run in a step; none in a call of a library."""
+    """Return the kernels of a step; () for a library call."""
     return step.kernels if isinstance(step, Fused) else (step,) if isinstance(step, Kernel) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a callable does. ``structure``: how its results are nested, as `codegen.run.results` writes it."""
+    """The steps of a callable with its arguments, results and checks.
+
+    ``structure`` is the nesting of its results, as in `codegen.run.results`.
+    """
 
     arguments: tuple[Argument, ...]
     outputs: tuple[Array, ...]
@@ -329,28 +330,30 @@ class Program:
     kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
     granted: tuple[Check, ...] = ()
-    """What sizes are taken for: checked before anything is computed from them."""
+    """The assumptions on sizes, checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
     search: Callable[[Sequence[int]], Program] | None = field(default=None, compare=False)
-    """Builds the searches of the checks of data."""
+    """Builds the program that searches for wrong data, for the numbers of some checks."""
     structure: str = "."
     notes: tuple[str, ...] = ()
-    """Why each temporary exists, for ``fn.plan``."""
+    """The reason for each temporary, for ``fn.plan``."""
     copies: bool = True
     """Whether a backend may keep copies of arrays."""
     extents: tuple[Affine, ...] = ()
-    """The symbolic extents of all tensors in the expression: what is computed takes them for positive."""
+    """The symbolic extents of all tensors in the expression, which are assumed to be positive."""
 
     @property
     def nests(self) -> tuple[Kernel, ...]:
-        """The steps that are loop nests, and those that run together with others."""
+        """The kernels of all steps, including fused ones."""
         return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])
 
     def with_steps(
         self, steps: Iterable[Step], gone: Container[str] = (), new: Iterable[Array] = (), notes: Iterable[str] = ()
     ) -> Program:
-        """Other steps; no temporaries ``gone`` and nothing noted on them, but ``new`` ones and ``notes``."""
+        """Return a program with other steps, without the temporaries ``gone`` and their notes, with ``new`` arrays and
+        ``notes``.
+        """
         arrays = [array for array in self.temporaries if array.name not in gone]
         known = [note for note in self.notes if note.partition(":")[0] not in gone]
         return replace(self, kernels=tuple(steps), temporaries=(*arrays, *new), notes=(*known, *notes))

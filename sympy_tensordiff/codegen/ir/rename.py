@@ -1,4 +1,4 @@
-"""Kernels with other names for what they own."""
+"""Renaming of the names in kernels, and identifiers for generated modules."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sympy_tensordiff.integer.data import DataEntry, data_entries
 
 
 class Renaming:
-    """Puts other names in the place of scalars and integers.
+    """Renames or replaces scalars and integers in statements.
 
     Parameters
     ----------
     names : mapping
         The new names by the old ones: axes, loop variables, scalars.
     rows : container of str
-        Arrays that lose their first axis, which all reads of them have in common.
+        Arrays that lose their first axis, at which all accesses are the same.
     forms : mapping
-        Forms in the place of integers.
+        Forms that replace integers.
     scalars : mapping
-        Other scalars, or entries of arrays, in the place of those with these names.
+        Scalars, or array entries, that replace scalars with these names.
     """
 
     def __init__(
@@ -44,30 +44,35 @@ class Renaming:
         self._forms = {old: Affine.variable(new) for old, new in names.items()} | dict(forms or {})
 
     def name(self, name: str) -> str:
+        """Return the new name of a scalar or integer."""
         return self.names.get(name, name)
 
     def form(self, form: Affine) -> Affine:
+        """Return a form with the new names."""
         return form.substitute(self._forms)
 
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """The statements with the new names."""
+        """Return statements with the new names."""
         return rewrite(body, lambda statement, _: (self.statement(statement),))
 
     def statement(self, statement: Statement) -> Statement:
-        """A statement with the new names; what is inside of a loop or guard stays as it is."""
-        return with_parts(statement, self.value, self.form, self.name, self._target)
+        """Return a statement with the new names; the body of a loop or guard is not changed."""
+        return with_parts(statement, self.value, self.form, self.name, self._rename_target)
 
     def value(self, value: Scalar) -> Scalar:
-        """A scalar expression with the new names."""
-        return rewrite_scalar(value, self._part)
+        """Return a scalar expression with the new names."""
+        return rewrite_scalar(value, self._rename_part)
 
-    def _target(self, target: Name | Load) -> Name | Load:
-        """What is set, of which the forms are new already."""
+    def _rename_target(self, target: Name | Load) -> Name | Load:
+        """Return the target of an assignment, whose index is renamed already; arrays in ``rows`` lose their leading
+        index.
+        """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)
         return Load(target.array, target.index[1:]) if target.array in self.rows else target
 
-    def _part(self, value: Scalar) -> Scalar:
+    def _rename_part(self, value: Scalar) -> Scalar:
+        """Return one node of a scalar expression with the new names; arrays in ``rows`` lose their leading index."""
         if isinstance(value, Name):
             return self.scalars.get(value.name, value)
         if isinstance(value, IndexValue):
@@ -79,7 +84,9 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """A kernel with the names ``common`` in place of some of its own; fresh ones for the others are taken then."""
+    """Return a kernel whose own names are replaced by ``common`` ones, and all others by fresh ones, which are added to
+    ``taken``.
+    """
     names = dict(common)
     for name in own_names(kernel):
         if name not in common:
@@ -90,11 +97,11 @@ def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: d
 
 
 # ---------------------------------------------------------------------------- identifiers
-# Identifiers that generated modules can use, out of names that users give.
+# Identifiers of generated modules, made from names of users.
 
 
 def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:
-    """``name`` as an identifier that is not taken yet; ``tried`` remembers the numbers that are."""
+    """Return ``name`` as an identifier that is in none of ``taken``; ``tried`` caches the last number of each name."""
     base = re.sub(r"[^A-Za-z0-9_]", "_", re.sub(r"[\\{}]", "", name)) or "v"
     base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
     base = f"{base}_" if keyword.iskeyword(base) else base
@@ -109,21 +116,22 @@ def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = Non
 
 
 def claimed(wish: str, taken: set[str]) -> str:
-    """An identifier that is not taken yet, and is from now on."""
+    """Return an unused identifier like ``wish``, and add it to ``taken``."""
     name = unique(wish, taken)
     taken.add(name)
     return name
 
 
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """A form over names in place of variables, and over the arrays that hold tensors of integers in place of these."""
-    return _with_arrays(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
+    """Return a form with names in place of variables, and array names in place of integer tensors."""
+    return _with_array_names(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
 
 
-def _with_arrays(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
+def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
+    """Return a form with the names of arrays in place of those of integer tensors, also in indices."""
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):
-        index = tuple([_with_arrays(inner, names, arrays) for inner in entry.index])
+        index = tuple([_with_array_names(inner, names, arrays) for inner in entry.index])
         below = None if entry.below is None else named(entry.below, names, arrays)
         found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index, below))
     return form.substitute(found) if found else form

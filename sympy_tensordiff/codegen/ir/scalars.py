@@ -1,7 +1,7 @@
-"""The scalar expressions in loop nests: trees over the numbers that stand in a kernel's loops.
+"""Scalar expressions in loop nests, as trees.
 
-Integer expressions in them are `Affine` forms over names; a `Load` happens only where it is reached, i.e. inside of its
-loops and behind its conditions.
+Integer expressions in them are `Affine` forms over names; a `Load` happens only if it is reached: inside its loops and
+if its conditions hold.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from sympy_tensordiff.integer.data import DataEntry
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A real constant. A `Fraction` is exact; printers decide how to write it."""
+    """A real constant; a `Fraction` is exact, and printers decide on its text."""
 
     value: int | Fraction | float
 
 
 @dataclass(frozen=True, slots=True)
 class IndexValue:
-    """An integer form used as a real number, ``i`` in ``i*x[i]``."""
+    """An integer form used as a real number, such as ``i`` in ``i*x[i]``."""
 
     form: Affine
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A scalar by name: an argument, or what a `Set` gives its value."""
+    """A scalar by name: an argument, or the target of a `Set`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One entry of an array argument or of a temporary."""
+    """A read of one entry of an array argument or temporary."""
 
     array: str
     index: tuple[Affine, ...]
 
 
 class MaskedEntry(DataEntry):
-    """An integer of an array where the rows ``inside`` hold, and 0 elsewhere."""
+    """An entry of an integer array if the rows ``inside`` hold, else 0."""
 
     __slots__ = ("inside",)
     fields: tuple[str, ...] = (*DataEntry.fields, "inside")
@@ -55,28 +55,32 @@ class MaskedEntry(DataEntry):
         self.inside = inside
 
     def key(self) -> tuple[Any, ...]:
+        """Return the key by which entries are compared and sorted."""
         return (*super().key(), self.inside)
 
     def forms(self) -> tuple[Affine, ...]:
+        """Return the forms in the index and the mask."""
         return (*self.index, *(row.form for row in self.inside))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """Return the entry with substituted forms; None if nothing changes."""
         index = tuple([form.substitute(mapping) for form in self.index])
         inside = tuple([row.substitute(mapping) for row in self.inside])
         changed = (index, inside) != (self.index, self.inside)
         return Affine.variable(MaskedEntry(self.tensor, index, self.below, inside)) if changed else None
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
+        """Return the value for numeric ``values``; 0 where the mask does not hold."""
         is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
         return super().evaluate(values) if is_inside else 0
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A function of real numbers whose implementation the user supplies: ``name``, or a derivative of it.
+    """A function of real numbers that the user supplies: ``name``, or a derivative of it.
 
-    ``name`` is the user's own, data and never code; ``orders`` say how often it is differentiated
-    by each of its arguments. ``is_special``: SciPy may have it, see `special`.
+    ``name`` is the user's own, data and never code; ``orders`` are the orders of differentiation by argument.
+    ``is_special``: SciPy may have it, see `special`.
     """
 
     name: str
@@ -86,7 +90,7 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``ceil(form / divisor)`` as a lower, ``floor(form / divisor)`` as an upper bound; divisor >= 1."""
+    """A loop bound: ``ceil(form / divisor)`` as a lower, ``floor(form / divisor)`` as an upper bound; divisor >= 1."""
 
     form: Affine
     divisor: int = 1
@@ -101,18 +105,18 @@ class Ends:
 
 
 Reduction: TypeAlias = Literal["sum", "prod", "max", "min"]
-"""How values become one: nan among the values of a maximum or a minimum is its value, as in NumPy."""
+"""The reductions; as in NumPy, nan among the values makes a maximum or minimum nan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The value of a ``reduction`` of no values: 0, 1, or an infinity."""
+    """The neutral element of a ``reduction``: 0, 1, or an infinity."""
 
     reduction: Reduction = "sum"
 
     @property
     def value(self) -> Scalar:
-        """The same as an expression."""
+        """The neutral element as an expression."""
         if self.reduction in EXTREMA:
             return INFINITY if self.reduction == "min" else Operation("neg", (INFINITY,))
         return Number(int(self.reduction == "prod"))
@@ -120,12 +124,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``function`` applied to ``arguments``.
+    """A function applied to ``arguments``.
 
-    ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two;
-    ``lt le eq ne`` two (booleans); ``select`` (condition, value, otherwise), only the chosen
-    value counts; any other name is an elementary function of `ELEMENTARY` with its own arity.
-    An `External` is a function of the user's.
+    ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two; ``lt le eq ne`` two (booleans);
+    ``select`` (condition, value, otherwise) evaluates the chosen value only; other names are elementary functions, see
+    `ELEMENTARY`. An `External` is a function of the user.
     """
 
     function: str | External
@@ -133,13 +136,13 @@ class Operation:
 
 
 Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation | Ends | Identity"
-"""`Ends` and `Identity` are values of statements, and stand in no other expression."""
+"""A scalar expression; `Ends` and `Identity` occur only as values of statements."""
 
 INFINITY = Operation("infinity", ())
-"""The least of no numbers. As a `Number` of the user's it is refused."""
+"""The minimum of no numbers; users' infinite numbers are refused."""
 
 EXTREMA = frozenset({"max", "min"})
-"""The reductions that are operations on two numbers, too."""
+"""The reductions that are also operations on two numbers."""
 
 ELEMENTARY: dict[str, int] = {
     "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,
@@ -151,14 +154,14 @@ ELEMENTARY: dict[str, int] = {
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "sin_near", "cos_near"})
-"""Those that a loop computes for several entries at once, in registers of vectors."""
+"""The elementary functions that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
-"""What is true or false."""
+"""The operations whose values are conditions."""
 
 
 def is_condition(value: Scalar, conditions: Container[str]) -> bool:
-    """Whether a value is true or false: one of these names, or what an operation finds out."""
+    """Return whether a value is a condition: an operation that gives one, or a name in ``conditions``."""
     if isinstance(value, Name):
         return value.name in conditions
     return isinstance(value, Operation) and value.function in CONDITIONS

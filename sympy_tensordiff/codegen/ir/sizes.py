@@ -1,8 +1,7 @@
-"""Which axis of which argument determines which size.
+"""The sizes of a program and the axes of arguments that determine them.
 
-A size is a name in the shapes of the arguments. It is known where it is an integer argument;
-otherwise it is solved from an axis whose form has no other unknown. The order is that of the
-arguments, so that messages and generated text are stable.
+A size is a name in the shapes of the arguments. It is an integer argument, or solved from an axis whose form has no
+other unknown. The order is that of the arguments, so that messages and generated text are stable.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sympy_tensordiff.integer.products import quotients_in, slope
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """``name`` is the solution of ``form == length`` of one axis of ``argument``."""
+    """A size ``name`` that solves ``form == length`` for one axis of ``argument``."""
 
     name: str
     argument: Argument
@@ -29,18 +28,19 @@ class Solved:
 
     @property
     def form(self) -> Affine:
+        """The form of the axis."""
         return self.argument.shape[self.axis]
 
     @property
     def parts(self) -> tuple[Affine, Affine]:
-        """What the size is multiplied by, and the form without it."""
+        """The coefficient of the size in the form, and the form without the size."""
         found = slope(self.form, self.name)
         assert found is not None
         return found
 
 
 def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
-    """The sizes that the shapes of the arguments determine, in an order in which they can be computed."""
+    """Return the sizes that the shapes of the arguments determine, in an order in which they can be computed."""
     known = {a.name for a in arguments if a.kind == "integer"}
     axes = [(a, axis) for a in arguments if a.kind == "array" for axis in range(len(a.shape))]
     result: list[Solved] = []
@@ -57,13 +57,13 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
 
 
 def _is_linear(form: Affine, name: str) -> bool:
-    """Whether ``form == length`` has at most one solution for a size."""
+    """Return whether ``form == length`` has at most one solution for a size."""
     found = slope(form, name)
     return found is not None and not quotients_in(form) and found[0] != Affine()
 
 
 def check_determined(program: Program) -> None:
-    """Refuse a program with a size that no argument determines."""
+    """Raise ArgumentError if no argument determines a size of a program."""
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
     needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
@@ -77,22 +77,22 @@ def check_determined(program: Program) -> None:
 
 
 # ---------------------------------------------------------------------------- axes without entries
-# Calls in which an axis has no entries: they run a program of their own, in which the sizes in its extent are numbers.
+# Calls in which an axis has no entries run a program of their own, in which the sizes in its extent are numbers.
 #
-# All other programs take extents for positive. Such a program is built once for each choice of these sizes.
+# All other programs assume positive extents. Such a program is built once for each choice of these sizes.
 
 
-MOST = 16
-"""So many programs of one function are kept."""
+MAX_EMPTY_AXIS_PROGRAMS = 16
+"""The number of such programs that are cached per function."""
 
 Sizes: TypeAlias = tuple[tuple[str, int], ...]
-"""Names and values."""
+"""The names and values of sizes."""
 Builder: TypeAlias = Callable[[Sizes], Program]
 """Builds the program for the values of some sizes."""
 
 
 class EmptyAxes(Exception):
-    """No error: what the checks of a call say where an axis has no entries, with the sizes in its extent."""
+    """A signal, not an error: the checks of a call found an axis without entries; ``sizes`` are those in its extent."""
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:
         super().__init__("an axis has no entries")
@@ -100,8 +100,8 @@ class EmptyAxes(Exception):
         self.sizes = tuple([(name, values[name]) for name in sorted({name for form in forms for name in form.atoms()})])
 
 
-def refuse_empty(arguments: Sequence[Argument], given: Mapping[str, Any]) -> None:
-    """Refuse an array without entries, but where the extent is the number 0."""
+def refuse_empty_axes(arguments: Sequence[Argument], given: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for an array with an axis of length 0, unless its extent is the number 0."""
     for argument in arguments:
         shape = given[argument.name].shape if argument.shape else ()
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):

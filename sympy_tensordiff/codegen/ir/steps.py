@@ -1,4 +1,4 @@
-"""Calls of a library on whole arrays: their laws, how much they compute, and how they read."""
+"""Library calls on whole arrays: their laws, their descriptions, and contractions as loop nests."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program) -> list[str]:
-    """The steps that Numba cannot compile together with others, by what they fill."""
+    """Return the arrays filled by steps that Numba cannot compile."""
     compiled = Kernel | Fused | Contraction | Trapezoid | Correlation
     return [step.array for step in program.kernels if not isinstance(step, compiled)]
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Whether Numba compiles all steps of a program as one function."""
+    """Return whether Numba compiles all steps of a program as one function; False for a single kernel."""
     has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation) for step in program.kernels)
     return has_several and not not_compiled(program)
 
 
 def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
-    """The extent of each label."""
+    """Return the extent of each label."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
         shape = shapes[operand.array]
@@ -57,7 +57,7 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: Contraction, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """A product of matrices as one of arrays with index forms, each of which is a label."""
+    """Return a contraction with explicit index forms, each of them the variable of one label."""
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
     parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))
@@ -67,21 +67,21 @@ def in_views(step: Contraction, shapes: Shapes, fresh: Callable[[str], str]) -> 
 
 
 def describe(step: Step, shapes: Shapes) -> str:
-    """What a library call computes, in a line of ``.plan``."""
+    """Return the description of a library call, a line of ``.plan``."""
     if isinstance(step, Apply) and step.function == "factors":
         how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
-        lengths = [_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
+        lengths = [_form_as_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
         return f"fill {step.array} = {how} of {step.operand}: {'*'.join(lengths)}/3 products"
     if isinstance(step, Apply):
         operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
         options = "".join(f", {option}" for option in step.options)
         axes = f", its axes in the order {step.axes}" if step.axes else ""
-        return f"fill {step.array} = {_times(step)}{step.function}({operand}{options}){axes}"
+        return f"fill {step.array} = {_factor_text(step)}{step.function}({operand}{options}){axes}"
     assert not isinstance(step, Kernel | Fused)
     if isinstance(step, Correlation):
         target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in step.views)
-        work = "*".join(_factor(extent) for _, extent in step.labels)
-        return f"fill {step.array}: to {target} add {_times(step)}{'*'.join(factors)}: {work} products"
+        work = "*".join(_form_as_factor(extent) for _, extent in step.labels)
+        return f"fill {step.array}: to {target} add {_factor_text(step)}{'*'.join(factors)}: {work} products"
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in step.operands]
@@ -89,25 +89,25 @@ def describe(step: Step, shapes: Shapes) -> str:
         texts[0] = f"inv({step.factored or step.left.array})" + texts[0][len(step.left.array) :]
     axes = ", ".join(letters[label] for label in step.output)
     if isinstance(step, CofactorTangent):
-        length = _factor(known[step.output[0]])
-        what = f"{_times(step)}cofactors of {texts[0]} in the direction {texts[1]}"
+        length = _form_as_factor(known[step.output[0]])
+        what = f"{_factor_text(step)}cofactors of {texts[0]} in the direction {texts[1]}"
         return f"fill {step.array}[{axes}] = {what}: 5*{length}*{length}*{length} products"
-    work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
+    work = "*".join(_form_as_factor(extent) for _, extent in sorted(known.items()))
     how = ""
     if isinstance(step, Trapezoid):
         part = "from" if step.is_upper else "up to"
         term, here = letters[step.summed], Affine.variable(letters[step.row])
         how, work = f" for {term} {part} {here + step.shift}, in blocks of {BLOCK} rows", f"{work}/2"
     if isinstance(step, Solve):
-        *batch, row, column = [_factor(known[label]) for label in step.left.labels]
+        *batch, row, column = [_form_as_factor(known[label]) for label in step.left.labels]
         how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"
         if step.factored:
             how, work = f" by {step.left.array}", work.partition(" + ")[2]
-    return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
+    return f"fill {step.array}[{axes}] = {_factor_text(step)}sum of {'*'.join(texts)}{how}: {work} products"
 
 
 def describe_scatter(step: Scatter, backend: str) -> str:
-    """Where a scatter adds, over what, and in which order, in a line of ``.plan``."""
+    """Return the description of a scatter, a line of ``.plan``: its entries, loops and order."""
     places = dict.fromkeys(s.index for s in statements(step.body) if is_scatter(s))
     texts = [f"{step.array}[{', '.join(map(str, index))}]" for index in places]
     over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
@@ -118,24 +118,26 @@ def describe_scatter(step: Scatter, backend: str) -> str:
 
 
 def describe_kernel(kernel: Kernel) -> str:
-    """What a kernel fills, in a line of ``.plan``."""
+    """Return the entry that a kernel fills, as text."""
     return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
 
 
-def describe_together(step: Fused) -> str:
-    """The kernels that run in one loop, and the arrays of which a row is kept, in a line of ``.plan``."""
+def describe_fused(step: Fused) -> str:
+    """Return the description of fused kernels, a line of ``.plan``."""
     texts = list(map(describe_kernel, step.kernels))
     rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
     return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
 
 
-def _times(step: Product | Correlation | Apply) -> str:
+def _factor_text(step: Product | Correlation | Apply) -> str:
+    """Return the factor of a step as text in front of a product; "" for 1."""
     if step.factor in (1, -1):
         return "" if step.factor == 1 else "-"
     return f"{step.factor}*"
 
 
-def _factor(form: Affine) -> str:
+def _form_as_factor(form: Affine) -> str:
+    """Return a form as text, in parentheses if it is a sum."""
     return str(form) if len(form.terms) + bool(form.constant) < 2 else f"({form})"
 
 
@@ -143,7 +145,7 @@ def _factor(form: Affine) -> str:
 
 
 def check_step(step: Product | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
-    """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
+    """Raise VerificationError if a library call does not match its arrays; ``shape`` is that of the array it fills."""
     where = f"{type(step).__name__} {step.array}"
     if isinstance(step, Apply):
         found = _apply_shape(step, shapes[step.operand], where)
@@ -154,6 +156,7 @@ def check_step(step: Product | Apply, shapes: Shapes, shape: tuple[Affine, ...])
 
 
 def _product_shape(step: Product, shapes: Shapes, where: str) -> tuple[Affine, ...]:
+    """Return the shape of the result of a product; raise VerificationError if its labels and shapes do not match."""
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
         shapes = {**shapes, step.left.array: _matrix_of(shapes[step.left.array], where)}
@@ -166,7 +169,7 @@ def _product_shape(step: Product, shapes: Shapes, where: str) -> tuple[Affine, .
     left, right = (set(operand.labels) for operand in step.operands)
     output = set(step.output)
     if len(output) != len(step.output) or not output <= known.keys() or not (left ^ right) <= output:
-        raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
+        raise VerificationError(f"{where}: the labels {step.output} are not an output of {left} and {right}")
     if isinstance(step, Solve):
         matrix = shapes[step.left.array]
         own, batch = set(step.left.labels[-2:]), set(step.left.labels[:-2])
@@ -183,6 +186,7 @@ def _product_shape(step: Product, shapes: Shapes, where: str) -> tuple[Affine, .
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
+    """Return the shape of a function of one array; raise VerificationError if it is not defined for the shape."""
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
@@ -194,47 +198,53 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
     found = results[step.function]
     if step.axes and sorted(step.axes) != list(range(len(found))):
-        raise VerificationError(f"{where}: {step.axes} is no order of {len(found)} axes")
+        raise VerificationError(f"{where}: {step.axes} is not an order of {len(found)} axes")
     return tuple([found[axis] for axis in step.axes]) if step.axes else found
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """The shape of the matrix whose factors an array has."""
+    """Return the shape of the matrix whose factors an array contains; raise VerificationError if there are no
+    factors.
+    """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
     return *shape[:-2], shape[-1], shape[-1]
 
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:
+    """Return whether the last two axes of a shape are equal."""
     return len(shape) >= 2 and shape[-2] == shape[-1]
 
 
-# ---------------------------------------------------------------------------- products of matrices as loop nests
-# Products of matrices as loop nests, for a backend that may have no library.
+# ---------------------------------------------------------------------------- contractions as loop nests
+# Contractions as loop nests, for backends without a library.
 
 
 def calls_in_loops(program: Program) -> Program:
-    """The program with a kernel, one instance per entry, for each contraction."""
+    """Return a program with a kernel in place of each contraction."""
     shapes, taken = array_shapes(program), outer_names(program)
-    steps = [_contraction(s, shapes, taken) if isinstance(s, Contraction | Trapezoid) else s for s in program.kernels]
+    steps = [
+        _contraction_kernel(s, shapes, taken) if isinstance(s, Contraction | Trapezoid) else s for s in program.kernels
+    ]
     return replace(program, kernels=tuple(steps))
 
 
 def degenerate_in_loops(program: Program) -> Program:
-    """The program with kernels in the place of contractions that are no product with rows, columns and terms."""
+    """Return a program with kernels in place of contractions that are not matrix products, such as vector products."""
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
 
 
 def is_product(step: Step) -> bool:
-    """Whether a step is a product of matrices with rows, columns and terms."""
+    """Return whether a step is a matrix product with rows, columns and terms, or a correlation."""
     if not isinstance(step, Contraction):
         return isinstance(step, Correlation)
     left, right, out = set(step.left.labels), set(step.right.labels), set(step.output)
     return bool(left & out - right and right & out - left and left & right - out)
 
 
-def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
+def _contraction_kernel(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
+    """Return a contraction as a kernel with a loop over each summed label."""
     known = extents(step, shapes)
     summed = [label for label in sorted(known) if label not in step.output]
     own: set[str] = set()
@@ -244,7 +254,7 @@ def _contraction(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str])
             names[label] = unique(f"{letter}{n}", taken, own)
             own.add(names[label])
     total = unique("s", taken, own)
-    # That of the rows first, as the axes stand: so products in which the operands have changed sides are one function.
+    # The operand with the rows comes first, so that exchanged operands give the same function.
     operands = sorted(step.operands, key=lambda operand: [label not in operand.labels for label in step.output])
     loads = [Load(one.array, tuple([Affine.variable(names[label]) for label in one.labels])) for one in operands]
     inner: Statement = add(total, Operation("mul", tuple(loads)))

@@ -1,4 +1,4 @@
-"""The laws of the loop nests, checked; a program that breaks one is a bug of ours."""
+"""Verification of programs: all laws, and a proof or a check that each read is in bounds; masks for other reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.ir.facts import (
     Prover,
     Read,
-    around_rows,
     axis_rows,
     condition_cases,
     condition_of,
     data_reads,
+    enclosing_rows,
 )
 from sympy_tensordiff.codegen.ir.laws import check_laws
 from sympy_tensordiff.codegen.ir.loops import If, Statement, is_scatter
@@ -33,20 +33,20 @@ from sympy_tensordiff.integer.values import find_point
 
 
 def verify(program: Program) -> None:
-    """Raise `VerificationError` where ``program`` breaks a law of the loop nests."""
+    """Raise VerificationError if ``program`` breaks a law, or a read may be out of bounds without a check."""
     check_laws(program)
     prover = Prover(program)
     for kernel in program.nests:
         for read, axis, row in prover.unproved(kernel):
-            if not is_refused(program, prover, kernel, read, row):
+            if not is_covered_by_checks(program, prover, kernel, read, row):
                 raise VerificationError(
-                    f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
+                    f"kernel {kernel.array}: axis {axis} of the read {_load_text(read.load)} in "
                     f"{type(read.statement).__name__} is not provably inside, and no check covers it"
                 )
 
 
 def check_correlation(step: Correlation, prover: Prover) -> None:
-    """Raise `VerificationError` where a step would read or write outside of an array."""
+    """Raise VerificationError if a correlation may read or write out of bounds."""
     box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
     for view in step.views:
         for axis, row in prover.axes_inside(view, box):
@@ -56,36 +56,39 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class Escape(NamedTuple):
-    """Sizes for which a read leaves its array."""
+    """Constraints on the sizes under which a read is out of bounds."""
 
     violation: Rows
-    """Over the sizes: a projection over the rationals, which may say too much."""
+    """Constraints on the sizes: a projection over the rationals, an over-approximation."""
     points: Rows
-    """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
+    """Constraints on the sizes and further variables: each integer point is an out-of-bounds read."""
     certain: bool
-    """The read leaves its array in every call, whatever the sizes."""
+    """The read is out of bounds in every call."""
 
 
-def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
-    """Whether a read happens in no call where ``row`` does not hold, as far as sizes and integer arguments tell."""
+def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
+    """Return whether the checks refuse all calls in which a read happens and ``row`` does not hold.
+
+    False if the row depends on data: then neither sizes nor integer arguments decide.
+    """
     if data_entries([row.form]):
-        return False  # Unknown numbers to a projection, in what is around the read, too.
+        return False  # data are unknown to a projection, also in the context of the read
     plain, _ = partition_data(read.context)
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
     found = [escape_at(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
-    return all(escape is None or _is_covered(escape, program, prover.facts) for escape in found)
+    return all(escape is None or _is_covered_by_a_check(escape, program, prover.facts) for escape in found)
 
 
 def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
-    """The rows of each case in which a read happens, and ``row`` does not hold."""
+    """Yield, case by case, the rows under which a read happens and ``row`` does not hold."""
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | None:
-    """The sizes for which the rows of a failing read have points; None where there never is a point."""
-    plain, fresh = _without_quotients(rows, inner)
-    linear, products = _without_products(plain, inner | fresh)
+    """Return the sizes for which the ``rows`` of a failing read have points; None if they never have."""
+    plain, fresh = _replace_quotients(rows, inner)
+    linear, products = _replace_products(plain, inner | fresh)
     projected = project(linear, sorted(inner | fresh | products, key=str), facts)
     if projected is None:
         return None
@@ -102,7 +105,7 @@ def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | Non
 
 
 def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
-    """Whether integers meet the rows; where data end a loop, which they do not tell, the rational shadow decides."""
+    """Return whether the rows have an integer point; True if the search cannot decide."""
     try:
         return find_point(rows, names) is not None
     except ValueError:
@@ -110,18 +113,20 @@ def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
 
 
 def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
-    """Whether the projection of ``rows`` without ``names`` is exact over the integers.
+    """Return whether the projection of ``rows`` that eliminates ``names`` is exact over the integers.
 
-    It is where all but one of the rows bound a single name with coefficient 1: that one row is
-    then met at a corner of the box if anywhere.
+    It is if all rows but one bound a single name with coefficient 1: the remaining row is then satisfied at a corner of
+    the box, if anywhere.
     """
     own = [(row, [c for name, c in row.form.terms if name in names]) for row in rows]
     mixed = [row for row, found in own if len(found) > 1 or any(abs(c) != 1 for c in found)]
     return len(mixed) <= 1 and all(row.kind == "ge" for row in mixed)
 
 
-def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
-    """The rows with each quotient or congruence that holds an inner name replaced by a variable of its own."""
+def _replace_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """Return the rows with a new variable for each quotient or congruence that contains an ``inner`` name, and these
+    variables.
+    """
     result: list[Row] = []
     fresh: dict[Compound, Affine] = {}
     work = list(rows)
@@ -141,55 +146,61 @@ def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
     return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
 
 
-def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
-    """The rows with a loose variable for each product that holds an inner name, which allows more points."""
+def _replace_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """Return the rows with a new variable for each product that contains an ``inner`` name, a relaxation, and these
+    variables.
+    """
     held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
     known = [Row("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])] if loose else []
     names = {form.terms[0][0] for form in loose.values()}
-    # The rows that tell of the products hold them in new ones, which stay unknown.
+    # Rows about these products may contain further ones, which stay unknown: these rows are dropped.
     told = [row.substitute(loose) for row in known]
     told = [row for row in told if inner.isdisjoint(row.form.hidden())]
     return [row.substitute(loose) for row in rows] + told, names
 
 
-def _is_covered(escape: Escape, program: Program, facts: Rows) -> bool:
-    """Whether a check of the program refuses all sizes for which a read leaves its array."""
+def _is_covered_by_a_check(escape: Escape, program: Program, facts: Rows) -> bool:
+    """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
     known, points, outer = (*escape.violation, *facts), (*escape.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
-        """Whether there are points, without which a check refuses no call, where the violation holds or the read is."""
+        """Return whether the check refuses every call with its violation, or every call in which this read is out of
+        bounds.
+        """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(implied(row, points) for row in check.points)
 
     return any(all(implied(row, known) for row in c.violation) and has_points(c) for c in program.checks)
 
 
-def _show(load: Load) -> str:
+def _load_text(load: Load) -> str:
+    """Return a read as text, for messages."""
     return f"{load.array}[{', '.join(map(shown, load.index))}]"
 
 
-# ---------------------------------------------------------------------------- tests of reads
-# Reads that nothing proves inside of their arrays are tested: a read outside is 0, that of an integer, too.
+# ---------------------------------------------------------------------------- masked reads
+# Reads that are not proved to be in bounds are masked: an out-of-bounds read is 0, also of an integer.
 #
-# The loops, guards and choices around a read may prove that it is inside, and so may the checks of a call. No earlier
-# pass has to know. Conditions may be tested in any order; this pass takes the one with the fewest tests of their data.
+# Enclosing loops, guards and choices may prove that a read is in bounds, and so may the checks of a call. No earlier
+# pass has to care. Conditions may be tested in any order; this pass chooses the order with the fewest masks in them.
 
 
 def with_masks(program: Program) -> Program:
-    """The program with a test of each read that may leave its array."""
+    """Return a program with a mask on each read that may be out of bounds."""
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
-    steps = [_masked(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
+    steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
     return replace(program, kernels=tuple(steps))
 
 
-def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kernel) -> Kernel:
+def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel: Kernel) -> Kernel:
+    """Return a kernel with masks; the ``data`` are the names of integer arrays."""
     start = axis_rows(kernel, prover.shapes)
-    kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_in_layers(prover, s, around, start),)))
-    masks = _Masks(kernel.array)
+    kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_split_guard(prover, s, around, start),)))
+    masks = _ReadMasks(kernel.array)
     for read, _, row in prover.unproved(kernel):
-        if is_refused(program, prover, kernel, read, row):
+        if is_covered_by_checks(program, prover, kernel, read, row):
             continue
         if read.load.array in data:
             masks.entries.setdefault(read.load, {})[row] = None
@@ -198,11 +209,11 @@ def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kern
     return replace(kernel, body=rewrite(kernel.body, masks.statement)) if masks.entries or masks.loads else kernel
 
 
-def _in_layers(prover: Prover, statement: Statement, around: Around, start: Rows) -> Statement:
-    """A guard as several, those outside without which data in others may be outside."""
+def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
+    """Return a guard on data as nested guards: outer conditions prove that the data in inner ones are in bounds."""
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
-    known = around_rows(around, start)
+    known = enclosing_rows(enclosing, start)
     layers: list[list[Row]] = []
     waiting = list(statement.conditions)
     while waiting:
@@ -218,12 +229,12 @@ def _in_layers(prover: Prover, statement: Statement, around: Around, start: Rows
 
 
 def _is_inside(prover: Prover, row: Row, known: Sequence[Row]) -> bool:
-    """Whether the data in a row are proven inside of their arrays."""
+    """Return whether all reads of data in a row are proved to be in bounds."""
     return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
 
 
-class _Masks:
-    """The tests of one kernel: of integers wherever they stand, of other entries in the statements that need them."""
+class _ReadMasks:
+    """The masks of one kernel: of integers in all forms, of other entries in the statements that read them."""
 
     def __init__(self, array: str) -> None:
         self.array = array
@@ -231,16 +242,17 @@ class _Masks:
         self.loads: dict[tuple[int, Load], dict[Row, None]] = {}
 
     def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """A statement with its tests; an addition to an entry outside is none."""
+        """Return a statement with its masks; an addition to an entry out of bounds is guarded."""
         new = with_parts(statement, lambda value: self.value(statement, value), self.form)
         added = statement.target if is_scatter(statement) else None
         rows = self.loads.get((id(statement), added)) if isinstance(added, Load) else None
         return (If(self.rows(rows), (new,)),) if rows else (new,)
 
     def value(self, statement: Statement, value: Scalar) -> Scalar:
-        """A value with its tests."""
+        """Return a scalar expression of a statement with its masks."""
 
         def change(part: Scalar) -> Scalar:
+            """Return one node with its mask."""
             if isinstance(part, IndexValue):
                 return IndexValue(self.form(part.form))
             if not isinstance(part, Load):
@@ -252,10 +264,11 @@ class _Masks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Row]) -> Rows:
+        """Return rows with masks on their integers."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """A form with the tests of its integers."""
+        """Return a form with masks on its integers."""
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

@@ -1,4 +1,4 @@
-"""Traversals of the loop nests: statements, scalar expressions, and the names in them."""
+"""Traversals and rewriting of loop nests: statements, scalar expressions, and the names in them."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ from sympy_tensordiff.codegen.ir.scalars import (
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Around: TypeAlias = "tuple[Loop | If, ...]"
-"""The loops and guards around a statement, outer ones first."""
+"""The enclosing loops and guards of a statement, outermost first."""
 
 
 def walk(body: Iterable[Statement]) -> Iterator[tuple[Statement, Around]]:
-    """All statements of ``body`` in the order of the text, each with the loops and guards around it."""
+    """Yield all statements of ``body`` in the order of the text, each with its enclosing loops and guards."""
     stack: list[tuple[Statement, Around]] = [(statement, ()) for statement in reversed(tuple(body))]
     while stack:
-        statement, around = stack.pop()
-        yield statement, around
+        statement, enclosing = stack.pop()
+        yield statement, enclosing
         if isinstance(statement, Loop | If):
-            inner = (*around, statement)
+            inner = (*enclosing, statement)
             stack.extend((one, inner) for one in reversed(statement.body))
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """All statements of ``body`` in the order of the text, those inside loops and guards included."""
+    """Yield all statements of ``body`` in the order of the text, including those inside loops and guards."""
     return (statement for statement, _ in walk(body))
 
 
 def declared(body: Iterable[Statement]) -> dict[str, Set]:
-    """What gives the scalars of ``body`` their first values, by their names."""
+    """Return the first statements that set the scalars of ``body``, by name."""
     return {s.name: s for s in statements(body) if defines(s)}
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """What adds to the accumulators from outside of ``body``, the last statement for each, by their names."""
+    """Return the last updates of accumulators that are declared outside ``body``, by name."""
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """The values of all statements of ``body`` that are computed."""
+    """Yield the scalar expressions of all statements of ``body``, without integers and neutral elements."""
     for s in statements(body):
         if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
             yield s.value
@@ -86,9 +86,9 @@ def rewrite(
     change: Callable[[Statement, Around], Iterable[Statement]],
     around: Around = (),
 ) -> tuple[Statement, ...]:
-    """``body`` with what ``change`` gives in the place of each statement.
+    """Return ``body`` with each statement replaced by the statements that ``change`` returns.
 
-    ``change`` gets a statement, in which all inner ones are replaced, and the loops and guards around it as they were.
+    ``change`` gets a statement with its body already rewritten, and the original enclosing loops and guards.
     """
     found: list[Statement] = []
     for statement in body:
@@ -99,20 +99,21 @@ def rewrite(
     return tuple(found)
 
 
-def _same(part: Any) -> Any:
+def _unchanged(part: Any) -> Any:
+    """Return the argument."""
     return part
 
 
 def with_parts(
     statement: Statement,
-    value: Callable[[Scalar], Scalar] = _same,
-    form: Callable[[Affine], Affine] = _same,
-    name: Callable[[str], str] = _same,
-    target: Callable[[Name | Load], Name | Load] = _same,
+    value: Callable[[Scalar], Scalar] = _unchanged,
+    form: Callable[[Affine], Affine] = _unchanged,
+    name: Callable[[str], str] = _unchanged,
+    target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """A statement with its value, its integer forms, the name of its loop and its target replaced, not its body.
+    """Return a statement with its value, integer forms, loop variable and target replaced, but not its body.
 
-    ``value`` gets no integer; ``target`` gets what is set with its new forms.
+    ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
     if isinstance(statement, Loop):
         lows, highs = _with_bounds(statement, form)
@@ -133,24 +134,25 @@ def with_parts(
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-    """The lower and the upper bounds, with other forms."""
+    """Return the lower and the upper bounds with their forms replaced."""
     lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
     return lows, highs
 
 
 def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
-    """``body`` with what ``change`` gives in the place of each part of a value (see `rewrite_scalar`)."""
+    """Return ``body`` with each node of its scalar expressions replaced by the result of ``change``."""
 
     def value(scalar: Scalar) -> Scalar:
+        """Return one scalar expression with its nodes replaced."""
         return rewrite_scalar(scalar, change)
 
     return rewrite(body, lambda statement, _: (with_parts(statement, value),))
 
 
 def rewrite_scalar(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar:
-    """``scalar`` with what ``change`` gives in the place of each part, from left to right.
+    """Return ``scalar`` with each node replaced by the result of ``change``, bottom-up and from left to right.
 
-    ``change`` gets an operation with its new arguments. What does not change stays the same object.
+    ``change`` gets an operation with its new arguments. Unchanged nodes stay the same objects.
     """
     done: dict[int, Scalar] = {}
     for node in parts(scalar):
@@ -164,7 +166,10 @@ def rewrite_scalar(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar
 
 
 def parts(scalar: Scalar) -> list[Scalar]:
-    """All parts of a scalar, each object once, before what it is part of. (Deep ones cannot be hashed.)"""
+    """Return all nodes of a scalar expression, each object once, arguments before operations.
+
+    By identity, since hashing deep expressions recurses.
+    """
     found: dict[int, Scalar] = {}
     stack = [scalar]
     while stack:
@@ -178,7 +183,7 @@ def parts(scalar: Scalar) -> list[Scalar]:
 
 
 def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
-    """``scalar`` and everything inside it, an operation before its arguments."""
+    """Yield ``scalar`` and all nodes inside it, operations before their arguments."""
     stack = [scalar]
     while stack:
         node = stack.pop()
@@ -188,36 +193,38 @@ def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
 
 
 def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """All scalar expressions of ``body`` with everything inside them."""
+    """Yield the nodes of all scalar expressions of ``body``."""
     for value in values(body):
         yield from subexpressions(value)
 
 
 def loads(body: Iterable[Statement]) -> Iterator[Load]:
-    """The entries that ``body`` reads, sets and adds to."""
+    """Yield the array entries that ``body`` reads, sets or adds to."""
     yield from (node for node in scalars(body) if isinstance(node, Load))
     yield from (s.target for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load))
 
 
 def weight(body: Iterable[Statement]) -> int:
-    """The number of scalar operations, reads and names of ``body``."""
+    """Return the number of scalar operations, reads and names of ``body``."""
     return sum(1 for _ in scalars(body))
 
 
 def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
-    """The lower, then the upper bounds of a loop."""
+    """Return the lower, then the upper bounds of a loop."""
     return loop.lows + loop.highs
 
 
 def tested_forms(statement: Statement) -> list[Affine]:
-    """The forms in the bounds and the step of a loop, and in the conditions of a guard."""
+    """Return the forms in the bounds and the step of a loop, or in the conditions of a guard; [] for other
+    statements.
+    """
     if isinstance(statement, Loop):
         return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
     return [row.form for row in statement.conditions] if isinstance(statement, If) else []
 
 
 def forms(body: Iterable[Statement]) -> Iterator[Affine]:
-    """All integer forms of ``body``: bounds, conditions, indices and index values, data inside of them."""
+    """Yield all integer forms of ``body``: bounds, conditions, indices and index values."""
     for statement in statements(body):
         yield from tested_forms(statement)
         if isinstance(statement, Set):
@@ -231,14 +238,14 @@ def forms(body: Iterable[Statement]) -> Iterator[Affine]:
 
 
 def own_names(kernel: Kernel) -> list[str]:
-    """The names of the axes, loops and scalars of a kernel."""
+    """Return the names of the axes, loops and scalars of a kernel."""
     inside = [s for s in statements(kernel.body) if isinstance(s, Loop) or defines(s)]
     names = [s.variable if isinstance(s, Loop) else s.name for s in inside]
     return list(dict.fromkeys([*kernel.axes, *names]))
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """The names of all operations of a program, those that reduce to extrema too, and the functions of the user's."""
+    """Return the names of all operations of a program, including extremal reductions, and the functions of the user."""
     found: set[str | External] = set()
     for kernel in program.nests:
         found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
@@ -247,25 +254,25 @@ def operations(program: Program) -> frozenset[str | External]:
 
 
 def externals(program: Program) -> list[External]:
-    """The functions that the user supplies, by name and orders."""
+    """Return the functions that the user supplies, sorted by name and orders."""
     found = [function for function in operations(program) if isinstance(function, External)]
     return sorted(found, key=lambda external: (external.name, len(external.orders), external.orders))
 
 
 def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
-    """The shape of every array of a program: arguments, outputs, temporaries."""
+    """Return the shapes of all arrays of a program: arguments, outputs, temporaries."""
     shapes = {a.name: a.shape for a in program.arguments if a.kind == "array"}
     shapes |= {a.name: a.shape for a in program.outputs + program.temporaries}
     return shapes
 
 
 def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
-    """The array arguments of rank 0; they are passed to the kernels as scalars."""
+    """Return the array arguments of rank 0, which kernels get as scalars."""
     return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
 
 
 def function_name(kernel: Step) -> str:
-    """The name of the function that runs a step."""
+    """Return the name of the function that runs a step."""
     if isinstance(kernel, Scatter):
         task = "diagonal" if kernel.exclusive else "scatter"
         return f"{task}{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
@@ -273,17 +280,17 @@ def function_name(kernel: Step) -> str:
 
 
 def filled_arrays(step: Step) -> tuple[str, ...]:
-    """The arrays that a step fills, or adds to."""
+    """Return the arrays that a step fills or adds to."""
     return step.filled if isinstance(step, Fused) else (step.array,)
 
 
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:
-    """All loops of ``body``, outer ones first."""
+    """Yield all loops of ``body``, outer ones first."""
     return (statement for statement in statements(body) if isinstance(statement, Loop))
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """All integer names on which ``value`` depends, ``depends`` telling it for the scalars inside it."""
+    """Return the integer names on which ``value`` depends; ``depends`` has those of the scalars in it."""
     found: set[str] = set()
     for node in subexpressions(value):
         if isinstance(node, Load):
@@ -296,7 +303,7 @@ def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozen
 
 
 def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
-    """For each scalar that is set the integer names on which it depends, those of guards and bounds too."""
+    """Return the integer names on which each scalar of a kernel depends, including those in guards and bounds."""
     depends: dict[str, frozenset[str]] = {}
     for statement, around in walk(kernel.body):
         if is_accumulator(statement):
@@ -309,7 +316,7 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
 
 
 def all_names(program: Program) -> set[str]:
-    """Everything that has a name in a program."""
+    """Return all names in a program."""
     names = outer_names(program)
     for kernel in program.nests:
         names |= set(own_names(kernel))
@@ -317,21 +324,23 @@ def all_names(program: Program) -> set[str]:
 
 
 def outer_names(program: Program) -> set[str]:
-    """The names that all kernels have in common: of arguments, sizes and arrays."""
+    """Return the names that all kernels share: of arguments, sizes and arrays."""
     shapes = array_shapes(program)
     names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
     return names | {name for shape in shapes.values() for form in shape for name in form.atoms()}
 
 
 def filled(statement: Statement) -> list[str]:
-    """The names that a statement at top level defines or adds to."""
+    """Return the names that a top-level statement defines or adds to."""
     if defines(statement):
         return [statement.name]
     return list(added([statement]))
 
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """The statements that set entries, or compute the scalars ``wanted``, to which what they need is added."""
+    """Return the live statements: stores, and those that compute the scalars ``wanted``, to which their inputs are
+    added.
+    """
     found: list[Statement] = []
     for statement in reversed(body):
         names = filled(statement)
@@ -344,14 +353,15 @@ def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
 
 
 def used_names(statement: Statement) -> set[str]:
-    """The names of scalars that a statement uses, also inside."""
+    """Return the names of scalars that a statement uses, also inside its body."""
     return {node.name for node in scalars([statement]) if isinstance(node, Name)}
 
 
 def under(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
+    """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return one statement with its value guarded."""
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value

@@ -1,6 +1,6 @@
-"""The arguments of a call: checked, converted, and the sizes read off them.
+"""Checks and conversions of the arguments of a call, from which sizes are computed.
 
-Every refusal names the argument by the user's own label and shows the offending value.
+Every error names the argument as the user does and shows the offending value.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, DataCheck, Program
-from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty, solve_sizes
-from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_as_it_is
+from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty_axes, solve_sizes
+from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_unconverted
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import factors_in
@@ -26,18 +26,18 @@ _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",
     "g": "is not supported by compiled kernels; pass it as float64",
 }
-"""Reasons by the character of the dtype, of float16 and of the platform's long double."""
+"""The reasons why float16 and long double are refused, by the character of the dtype."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Arguments that fit: what the driver takes, and shapes and dtype of the results."""
+class PreparedArguments:
+    """The converted arguments of a call, and the shapes and the dtype of its results."""
 
     values: tuple[Any, ...]
     shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     suspects: tuple[DataCheck, ...]
-    """The checks of data that the extremes of the data do not settle."""
+    """The checks of data that the minimum and maximum of the data do not settle."""
 
 
 class ArgumentChecker:
@@ -47,7 +47,7 @@ class ArgumentChecker:
     ----------
     program : Program
     may_be_empty : bool
-        Whether `EmptyAxes` is raised where a symbolic extent is 0; else it is refused.
+        Raise `EmptyAxes` if a symbolic extent is 0; otherwise `ArgumentError`.
     """
 
     def __init__(self, program: Program, may_be_empty: bool = False) -> None:
@@ -57,8 +57,10 @@ class ArgumentChecker:
         self.solved = solve_sizes(program.arguments)
         self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
 
-    def prepare(self, values: Sequence[Any]) -> Prepared:
-        """Check ``values`` and convert them to what the driver takes."""
+    def prepare(self, values: Sequence[Any]) -> PreparedArguments:
+        """Return ``values`` checked and converted for the driver; raise ArgumentError or a subclass if they are not
+        valid.
+        """
         self.check_count(values)
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
         shapes, sizes = self._result_shapes(read)
@@ -67,26 +69,26 @@ class ArgumentChecker:
         for argument, value in zip(self.arguments, converted, strict=True):
             if argument.symmetric and isinstance(value, np.ndarray):
                 refuse_asymmetric(f"argument {argument.label}", value)
-        return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
+        return PreparedArguments(converted, shapes, dtype, self._suspects(read, sizes))
 
     def check_count(self, values: Sequence[Any]) -> None:
-        """Refuse a call with another number of arguments."""
+        """Raise ArgumentError if the number of arguments is wrong."""
         if len(values) != len(self.arguments):
             expected = ", ".join(a.label for a in self.arguments)
             needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
+        """Return NumPy's promotion over all inputs; integers count as float64, Python numbers are weak."""
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
-        # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
+        # In native byte order: NumPy has one dtype object for it, which arrays share.
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """The checks of data whose violation the least and the greatest entries allow.
+        """Return the data checks that may fail, judging by the minimum and maximum of each integer array.
 
-        Data outside of the range that is known of them are refused.
+        Raise DataIndexError if data are outside their known range.
         """
         checks = self.program.data_checks
         values = dict(sizes)
@@ -97,15 +99,15 @@ class ArgumentChecker:
                 length = greatest + 1 if argument.below is None else argument.below.evaluate(sizes)
                 if greatest >= length or (least < 0 and argument.below is not None):
                     place = tuple(np.argwhere((value < 0) | (value >= length))[0].tolist())
-                    raise outside_range(said_of(argument.label, value, place), argument.selects, length)
+                    raise out_of_range_error(entry_text(argument.label, value, place), argument.selects, length)
         return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
 
     def known_sizes(self) -> dict[str, int]:
-        """The sizes of the last call."""
+        """Return the sizes of the last call; {} before the first one."""
         return self._last[2] if self._last else {}
 
     def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
-        """The shapes of the results, and the sizes; those of the last call need not be checked again."""
+        """Return the shapes of the results and the sizes; they are cached for calls with the shapes of the last one."""
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
         )
@@ -117,59 +119,60 @@ class ArgumentChecker:
         return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
-        """All sizes of a call, with every axis compared to its extent and every check made."""
+        """Return all sizes of a call; raise if an axis does not fit its extent or a check fails."""
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
         origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
         least = 0 if self.may_be_empty else 1
         if not self.may_be_empty:
-            refuse_empty(self.arguments, given)
+            refuse_empty_axes(self.arguments, given)
         for solved in self.solved:
-            values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values, least)
+            values[solved.name] = _solve_size(solved, given[solved.argument.name].shape[solved.axis], values, least)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
         for name in factors_in(form for argument in self.arguments for form in argument.shape):
             if values[name] < least:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
                 )
-        _make(self.program.granted, ArgumentError, values, origin)
+        _raise_failing_check(self.program.granted, ArgumentError, values, origin)
         for argument in self.arguments:
             if argument.shape:
-                self._compare(argument, given[argument.name].shape, values, origin)
+                self._check_shape(argument, given[argument.name].shape, values, origin)
         for output in self.program.outputs:
             for axis, form in enumerate(output.shape):
                 if form.evaluate(values) < least and form.terms:
                     name = "the result" if output.name == "result" else f"the result {output.name}"
                     raise ArgumentError(
                         f"{name} would have length {form.evaluate(values)} on axis {axis}, "
-                        f"which is {form} ({_known(form.atoms(), values, origin)}); a length is not negative"
+                        f"which is {form} ({_sizes_text(form.atoms(), values, origin)}); a length is not negative"
                     )
         self._check_extents(values, origin)
         for size in self.program.sizes:
             candidates = [form.evaluate(values) for form in size.lows or size.highs]
             values[size.name] = max(candidates) if size.lows else min(candidates)
-        _make(self.program.checks, OutOfShapeError, values, origin)
+        _raise_failing_check(self.program.checks, OutOfShapeError, values, origin)
         return values
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
-        """Refuse a tensor in the expression that would have less entries than none; say where it has none."""
+        """Raise OutOfShapeError if an extent in the expression is negative, and `EmptyAxes` if one is 0."""
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
             if length < 0 or not (length or self.may_be_empty):
-                told = _known(form.atoms(), values, origin)
+                told = _sizes_text(form.atoms(), values, origin)
                 raise OutOfShapeError(
                     f"a tensor would have an axis of length {form}, which is not positive: {length} ({told})"
                 )
         if empty := [form for form, length in lengths.items() if not length]:
             raise EmptyAxes(empty, values)
 
-    def _compare(
+    def _check_shape(
         self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
     ) -> None:
+        """Raise ArgumentError if an axis of an argument does not have its extent."""
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
             expected = form.evaluate(values)
             if expected != length:
-                reason = f", which is {form} with {_known(form.atoms(), values, origin)}" if form.terms else ""
+                reason = f", which is {form} with {_sizes_text(form.atoms(), values, origin)}" if form.terms else ""
                 raise ArgumentError(
                     f"argument {argument.label} has length {length} on axis {axis}, expected {expected}{reason}"
                 )
@@ -177,22 +180,22 @@ class ArgumentChecker:
 
 _SEARCH_LIMIT = 20_000
 
-_MOST_DATA = 2**40
-"""Data are no larger than this, so that the kernels can compute with them."""
+_MAX_INDEX = 2**40
+"""The largest integer in arrays of indices, so that index arithmetic does not overflow."""
 
 
-def _make(
+def _raise_failing_check(
     checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
 ) -> None:
-    """Raise the error of the first check that fails."""
+    """Raise ``error`` for the first check that fails; it names the sizes."""
     for check in checks:
-        if all(row.holds(values) for row in check.violation) and _happens(check, values):
+        if all(row.holds(values) for row in check.violation) and _may_happen(check, values):
             names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
-            raise error(f"{check.message} ({_known(names, values, origin)})")
+            raise error(f"{check.message} ({_sizes_text(names, values, origin)})")
 
 
-def _happens(check: Check, values: dict[str, int]) -> bool:
-    """Whether the integers allow what the rows of a check fear; a search that takes too long counts as yes."""
+def _may_happen(check: Check, values: dict[str, int]) -> bool:
+    """Return whether the rows of a check have an integer point; True if the search takes too long."""
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
@@ -203,11 +206,13 @@ def _happens(check: Check, values: dict[str, int]) -> bool:
         return True
 
 
-def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
+def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
+    """Return the values of sizes and their origins, for messages."""
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
-def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
+def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
+    """Return the size that the length of an axis determines; raise ArgumentError if none does."""
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
     if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
@@ -222,30 +227,33 @@ def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> i
 
 
 def _read_array(argument: Argument, value: Any) -> Any:
+    """Return an argument as an array of the host or the device, with its dtype and number of axes checked."""
     array = value if isinstance(value, DeviceArray) else as_array(argument, value)
     check_array(argument, array)
     return array
 
 
 def as_array(argument: Argument, value: Any) -> NDArray[Any]:
-    """A value as a NumPy array; what would lose something is refused."""
+    """Return a value as a NumPy array; raise ArgumentTypeError for masked arrays, and tensors that require
+    gradients.
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
         return np.asarray(value)
     except MemoryError:
         raise
-    except Exception as error:  # of the library whose the value is
+    except Exception as error:  # raised by the library of the value
         if getattr(value, "requires_grad", False):
             raise ArgumentTypeError(
                 f"argument {argument.label} requires a gradient, which no kernel carries on: pass it with .detach(), "
                 "or make the function with td.torch_function"
             ) from None
-        raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
+        raise ArgumentTypeError(f"argument {argument.label} is not an array: {error}") from None
 
 
 def check_array(argument: Argument, array: Any) -> None:
-    """Raise where an argument has another type or another number of axes, whoever's array it is."""
+    """Raise if an array of the host or the device has the wrong dtype or number of axes."""
     check_dtype(argument, array.dtype)
     if len(array.shape) != len(argument.shape):
         raise ArgumentError(
@@ -255,7 +263,7 @@ def check_array(argument: Argument, array: Any) -> None:
 
 
 def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
-    """Raise where an argument has no real numbers, or no integers where it selects entries."""
+    """Raise ArgumentTypeError if a dtype is not real, or not integer for an argument that selects entries."""
     if argument.dtype == "integer" and dtype.kind not in "iu":
         wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
         raise ArgumentTypeError(
@@ -271,14 +279,14 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """An array of integers of any type as one of indices."""
+    """Return an array of integers of any type as an array of int64; raise ArgumentError if an integer is too large."""
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
     if (
         array.size
         and not is_compared
         and array.dtype.itemsize == 8
-        and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA)
+        and (abs(int(array.max())) > _MAX_INDEX or abs(int(array.min())) > _MAX_INDEX)
     ):
         worst = max(int(array.max()), -int(array.min()), key=abs)
         raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")
@@ -286,7 +294,7 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """A Python number stays one: it is weak in NumPy's promotion."""
+    """Return a real number; Python numbers stay Python numbers, which are weak in NumPy's promotion."""
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
             return float(value)
@@ -300,6 +308,7 @@ def _read_scalar(argument: Argument, value: Any) -> Any:
 
 
 def _read_integer(argument: Argument, value: Any) -> int:
+    """Return an argument that is an integer; raise if it is not one, or too large for an index."""
     try:
         integer = operator.index(value)
     except TypeError:
@@ -313,6 +322,7 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
+    """Return an argument as an array or a number, checked but not converted to the dtype of the results."""
     if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)
@@ -320,7 +330,7 @@ def _read(argument: Argument, value: Any) -> Any:
 
 
 def read_number(argument: Argument, value: Any) -> Any:
-    """The value of an argument that is a number."""
+    """Return the value of an argument that is a number."""
     return (_read_integer if argument.kind == "integer" else _read_scalar)(argument, value)
 
 
@@ -328,7 +338,9 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise unless a matrix equals its transpose, but for the root of the precision times its greatest entry."""
+    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision times its largest
+    entry.
+    """
     gap = np.abs(matrix - matrix.T)
     tolerance = np.sqrt(np.finfo(matrix.dtype).eps) * np.max(np.abs(matrix), initial=0)
     if not (gap > tolerance).any():  # nan is for the functions that meet it
@@ -340,49 +352,49 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
     )
 
 
-def said_of(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """What a message says of an entry of data."""
+def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
+    """Return an entry of an integer array with its value, for messages."""
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 
-def outside_range(cause: str, selects: str, length: int) -> DataIndexError:
-    """The error where data lead out of an axis, or of their own range, of a length."""
+def out_of_range_error(cause: str, selects: str, length: int) -> DataIndexError:
+    """Return the error for an integer that is outside an axis, or its own range, of a length."""
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 
 
 def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
-    """What the driver takes: C-ordered aligned arrays and scalars of the result's dtype, ints.
+    """Return an argument for the driver: C-ordered aligned arrays and scalars of the results' dtype, ints.
 
-    Other memory orders are copied: the copy costs less than one more specialisation of every kernel.
+    Other memory orders are copied: a copy costs less than another specialisation of every kernel.
     """
     if argument.kind == "integer":
         return value
     if isinstance(value, DeviceArray):
-        return check_as_it_is(f"argument {argument.label}", value, dtype)
+        return check_unconverted(f"argument {argument.label}", value, dtype)
     if argument.dtype == "integer":
-        return unlocked(value) if argument.shape else int(value)
+        return writable_alias(value) if argument.shape else int(value)
     if argument.kind == "scalar" or not argument.shape:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")
-    return unlocked(array if array.flags.aligned else array.copy())
+    return writable_alias(array if array.flags.aligned else array.copy())
 
 
-COPIED = 2**15
-"""An array of so many bytes is copied in less time than an alias of it is made."""
+MAX_COPIED_BYTES = 2**15
+"""The most bytes of an array that is copied instead of aliased: the copy takes less time."""
 
 
-def unlocked(array: NDArray[Any]) -> NDArray[Any]:
-    """An array with the same entries that can be written, which no kernel does to its arguments.
+def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array with the same entries that is marked as writable, although kernels do not write to arguments.
 
-    Numba would compile once more for each combination of arrays that are read-only.
+    Numba would compile a kernel again for each combination of read-only arrays.
     """
     if array.flags.writeable:
         return array
-    return array.copy() if array.nbytes <= COPIED else np.asarray(_Alias(array))
+    return array.copy() if array.nbytes <= MAX_COPIED_BYTES else np.asarray(_WritableAlias(array))
 
 
-class _Alias:
-    """Shows the memory of an array as memory that can be written."""
+class _WritableAlias:
+    """An object whose array interface shows the memory of an array as writable."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array

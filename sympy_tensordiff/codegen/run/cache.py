@@ -1,11 +1,10 @@
-"""Generated modules on disk: written once per text, imported from there.
+"""The cache of generated modules on disk: each text is written once and imported.
 
-A file is needed: Numba keeps its compiled code beside it, and tracebacks show its lines. Files
-are named after a hash of their text and of what compiled code depends on besides it, so that they
-never change; the folder belongs to the user alone, since what is in it is executed. A module is
-made of the text that was asked for, which the file merely has to show. Several processes may
-write at once: each file appears as a whole, and a module is compiled for one type of numbers, so
-that what they write is the same.
+Numba needs a file, next to which it stores compiled code, and tracebacks show its lines. The name of a file is a hash
+of its text and of everything else that compiled code depends on, so that files never change. The folder must belong to
+the user alone, since its files are executed. A module is made from the requested text, not from the file. Several
+processes may write at once: each file appears as a whole, and a module is compiled for one number type, so that all
+write the same.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ VARIABLE = "SYMPY_TENSORDIFF_CACHE"
 
 
 OFF = "off"
-"""The value of the variable with which nothing is kept on disk."""
+"""The value of the environment variable that disables the cache on disk."""
 
 _count = itertools.count(1)
 _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """The module of ``source``; ``versions`` says what compiled code depends on besides the text.
+    """Return the module of ``source``; ``versions`` are the other inputs of compiled code.
 
-    ``own``: a module that nobody else gets, because more will be put into it than its text says. One that is not
-    ``on_disk`` is compiled without a file.
+    ``own``: a module that is not shared, because more will be put into it than its text says. Without ``on_disk``, the
+    module has no file.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
@@ -56,13 +55,13 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
             return loaded
         folders = (cache_folder, temporary_folder) if on_disk and os.environ.get(VARIABLE) != OFF else ()
         for folder in folders:
-            # Numba has no place for compiled code: RuntimeError.
+            # Numba raises RuntimeError if it cannot store compiled code.
             with contextlib.suppress(OSError, RuntimeError):
                 path = _write(folder(), f"k_{digest}.py", source)
                 _code_folder(path.parent)
                 loader = _TextLoader(source, str(path))
                 return _import(name, importlib.util.spec_from_file_location(name, path, loader=loader))
-        # Numba has no place for compiled code either.
+        # Numba cannot store compiled code either.
         text, place = source.replace("cache=True, ", ""), f"<{name}>"
         linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
         return _import(name, importlib.util.spec_from_loader(name, _TextLoader(text, place), origin=place))
@@ -70,7 +69,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 
 @functools.cache
 def code_versions(backend: str) -> str:
-    """What compiled code depends on besides its text."""
+    """Return the versions of all packages, and the processor, that compiled code depends on."""
     packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
     found = [f"Python {sys.version} on {platform.machine()}"]
     if backend in ("numba", "llvm"):
@@ -85,11 +84,11 @@ def code_versions(backend: str) -> str:
 
 
 def clear_cache() -> int:
-    """Remove the generated modules and the compiled code from disk; the number of files removed.
+    """Remove the generated modules and the compiled code from disk.
 
-    What this process has loaded goes on working. The folder is that of the environment variable
-    ``SYMPY_TENSORDIFF_CACHE``, else ``sympy_tensordiff`` in the user's folder for caches; with the
-    value ``off`` nothing is kept on disk, and nothing is removed. Files of other kinds stay.
+    Modules that this process has loaded keep working. The folder is given by the environment variable
+    ``SYMPY_TENSORDIFF_CACHE``, by default ``sympy_tensordiff`` in the user's cache folder; with the value ``off`` there
+    is no cache on disk, and nothing is removed. Other files stay.
 
     Returns
     -------
@@ -107,33 +106,36 @@ def clear_cache() -> int:
         return removed
     folder = cache_folder()
     for path in (*folder.iterdir(), *_code_folder(folder).iterdir()):
-        if _OURS.match(path.name) and path.is_file():
+        if _GENERATED_FILE.match(path.name) and path.is_file():
             path.unlink(missing_ok=True)
             removed += 1
     return removed
 
 
-_OURS = re.compile(r"\.?k_[0-9a-f]{64}\.")
+_GENERATED_FILE = re.compile(r"\.?k_[0-9a-f]{64}\.")
 
 
 def cache_folder() -> Path:
-    """The user's own folder for generated modules, created where it does not exist."""
+    """Return the user's own folder for generated modules; create it if needed.
+
+    Raise PermissionError if others can write to it.
+    """
     chosen = os.environ.get(VARIABLE)
     if chosen:
         folder = Path(chosen)
     else:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base) / "sympy_tensordiff"
-    return _private(folder)
+    return _private_folder(folder)
 
 
 def _code_folder(folder: Path) -> Path:
-    """Where Numba keeps compiled code of modules in ``folder``, which nobody else can write either."""
-    return _private(folder / "__pycache__")
+    """Return the folder in which Numba stores the compiled code of modules in ``folder``."""
+    return _private_folder(folder / "__pycache__")
 
 
-def _private(folder: Path) -> Path:
-    """A folder that nobody else can write, created where it does not exist."""
+def _private_folder(folder: Path) -> Path:
+    """Return a folder that only the user can write, created if needed; raise PermissionError if others can write it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
@@ -143,14 +145,14 @@ def _private(folder: Path) -> Path:
 
 @functools.cache
 def temporary_folder() -> Path:
-    """A folder for this process only, removed at its end."""
+    """Return a folder for this process only, which is removed at its end."""
     folder = Path(tempfile.mkdtemp(prefix="sympy_tensordiff_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _write(folder: Path, name: str, source: str) -> Path:
-    """The path of a file with this text; other processes see all of it or nothing."""
+    """Return the path of a file with this text, written atomically unless it exists."""
     path = folder / name
     try:
         if path.read_text(encoding="utf-8") == source:
@@ -161,7 +163,7 @@ def _write(folder: Path, name: str, source: str) -> Path:
 
 
 def write_bytes(folder: Path, name: str, content: bytes) -> Path:
-    """The path of a new file with this content; other processes see all of it or nothing."""
+    """Write a file atomically and return its path."""
     path = folder / name
     handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
@@ -175,6 +177,7 @@ def write_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
+    """Execute a module and register it in ``sys.modules``; on an error it is not registered."""
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Numba looks the module up by name when it reloads compiled code.
@@ -188,17 +191,20 @@ def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
 
 
 class _TextLoader(importlib.abc.InspectLoader):
-    """Imports a text; ``path`` is the name of its file in tracebacks, which is not read."""
+    """Imports a module from its text; ``path`` is the file name in tracebacks, which is not read."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
         self.path = path
 
     def get_source(self, fullname: str) -> str:
+        """Return the text."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
+        """Return the compiled text."""
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:
+        """Return False: generated modules are not packages."""
         return False

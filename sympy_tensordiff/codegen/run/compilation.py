@@ -1,4 +1,4 @@
-"""A compilation as its user sees it: Ctrl-C ends it, and one line on the terminal names it where it takes long."""
+"""Interruptible compilations: Ctrl-C stops them, and a line on the terminal announces those that take long."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 NOTICE = "SYMPY_TENSORDIFF_NOTICE"
-"""The environment variable that is ``off`` where nothing is to be said."""
+"""The environment variable that disables announcements with the value ``off``."""
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""The seconds after which a compilation is announced."""
 
 
 @contextlib.contextmanager
-def undivided(forget: Callable[[], None]) -> Iterator[None]:
-    """Raise what Ctrl-C raises within, even where a library drops it; ``forget`` then removes what was begun.
+def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
+    """Raise the error of a Ctrl-C within the block, even if a library drops it, after calling ``forget`` to clean up.
 
-    LLVM calls Python back when it has an object, and Python drops what is raised there: Numba then misses the object,
-    which is an error without a cause to the caller.
+    LLVM calls Python back when it has an object, and Python drops errors raised in callbacks: Numba then misses the
+    object and raises an unrelated error.
     """
     raised: list[BaseException] = []
     previous = signal.getsignal(signal.SIGINT)
@@ -31,6 +31,7 @@ def undivided(forget: Callable[[], None]) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
+        """Call the previous handler, and note the error that it raises."""
         try:
             previous(number, frame)
         except BaseException as error:
@@ -53,7 +54,7 @@ def undivided(forget: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noticed(work: str) -> Iterator[None]:
-    """Name the work on the terminal, if it takes long; elsewhere say nothing."""
+    """Announce ``work`` on the terminal if it takes long; do nothing without a terminal."""
     if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""A `Program` becomes a callable."""
+"""Callables of compiled programs: arguments are checked, code is compiled when needed, results are computed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
-from sympy_tensordiff.codegen.ir.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
+from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, EmptyAxes, Sizes, check_determined
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run import llvm
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
-from sympy_tensordiff.codegen.run.compilation import noticed, undivided
+from sympy_tensordiff.codegen.run.compilation import cancel_safely, noticed
 from sympy_tensordiff.codegen.run.data_errors import data_error
 from sympy_tensordiff.codegen.run.described import COMPILED, driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
-from sympy_tensordiff.codegen.run.device_call import DeviceCalls, explained, require_device
+from sympy_tensordiff.codegen.run.device_call import DeviceCalls, require_device, translate_device_errors
 from sympy_tensordiff.codegen.run.modules import Lease, forget, lease
 from sympy_tensordiff.codegen.run.recent import Recent, Runs, remember
 from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.run.threads import (
     blockable,
-    guarded,
     has_compiled_products,
     large_steps,
+    with_threads,
 )
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -51,21 +51,21 @@ _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda"
 BACKENDS = tuple(_PRINTERS)
 
 
-_EXACT = 2**24
-"""Places up to this one are numbers of float32."""
+_MAX_EXACT_POSITION = 2**24
+"""The largest position that float32 represents exactly."""
 
 
 def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
-    """The text of the module for ``backend``; nothing but this package is needed."""
-    bounded = _checked(program, backend, parallel)
+    """Return the text of the module of a program for ``backend``, which needs only this package to be printed."""
+    bounded = _prepared_program(program, backend, parallel)
     chosen = blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset[str]()
     if backend == "llvm":
         return print_llvm(bounded, Target("float" if dtype == "float32" else "double"), chosen).whole()
-    return _printed(bounded, backend, chosen)
+    return _module_source(bounded, backend, chosen)
 
 
-def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
-    """The program that is printed."""
+def _prepared_program(program: Program, backend: str, parallel: bool | None) -> Program:
+    """Return the program that is printed for ``backend``; raise for an unknown backend or invalid ``parallel``."""
     if backend == "c":
         raise ArgumentError("backend='c' is for text only: write it with td.generate_code, and compile it")
     if not isinstance(backend, str) or backend not in _PRINTERS:
@@ -82,23 +82,26 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     return bounded
 
 
-def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
+def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> str:
+    """Return the text of the Python module for ``backend``; ``parallel`` are functions that run on several cores."""
     printer = importlib.import_module(f"sympy_tensordiff.codegen.emit.{_PRINTERS[backend]}")
     text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
     return text
 
 
-def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
-    """The callable for sizes that leave an axis without entries."""
+def _compile_for_empty_axes(
+    build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
+) -> CompiledFunction:
+    """Return the callable for sizes for which an axis has no entries."""
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
 
 class CompiledFunction:
-    """A compiled function (`lambdify` makes it): call it with arrays and numbers, in order or by their names.
+    """A compiled function, made by `lambdify`: call it with arrays and numbers, by position or by name.
 
-    ``build`` makes the programs for calls in which an axis has no entries; without it these are refused.
-    ``help`` of it and `inspect.signature` show its arguments, with their shapes and types.
+    ``build`` makes the programs for calls in which an axis has no entries; without it these calls are refused. ``help``
+    and `inspect.signature` show the arguments, with their shapes and types.
 
     Attributes
     ----------
@@ -137,13 +140,15 @@ class CompiledFunction:
         self._implementations = bind(functions, externals(program), backend)
         self.functions = dict(functions or {})
         self.parallel = parallel
-        self._bounded = _checked(program, backend, parallel)
+        self._bounded = _prepared_program(program, backend, parallel)
         self._printed_parallel = self._blockable if parallel else frozenset()
         if backend != "llvm":
-            self.source = _printed(self._bounded, backend, self._printed_parallel)
+            self.source = _module_source(self._bounded, backend, self._printed_parallel)
         self._build = build
         self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
-        self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
+        self._for_empty_axes = functools.lru_cache(MAX_EMPTY_AXIS_PROGRAMS)(
+            functools.partial(_compile_for_empty_axes, build, backend, self.functions, parallel)
+        )
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
         self._leases: list[Lease] = []
         self._unfinished: list[ModuleType] = []
@@ -157,10 +162,10 @@ class CompiledFunction:
         self.__doc__ = documentation(program, backend)
 
     def __call__(self, /, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
-        """Compute; ``named`` are arguments by their names.
+        """Return the results for the arguments ``args``, or ``named`` by keywords.
 
-        ``out`` is an array to be filled (tuples of them, nested as the results are); ``stream``: on which CUDA
-        works, by default that on which the caller does.
+        ``out`` is an array to fill, or tuples of arrays, nested like the results; ``stream`` is the CUDA stream, by
+        default that of the caller.
         """
         if named:
             args = in_order(self.program.arguments, args, named)
@@ -172,13 +177,13 @@ class CompiledFunction:
         if out is None and recent is not None and (values := recent.prepare(args)) is not None:
             results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
             self._run_quietly(recent.run, values, results)
-            return self._nested(results)
+            return self._nested_results(results)
         try:
             prepared = self._checker.prepare(args)
         except EmptyAxes as empty:
-            return self._at(empty.sizes)(*args, out=out)
+            return self._for_empty_axes(empty.sizes)(*args, out=out)
         self._check_data(prepared.suspects, args)
-        targets = self._targets(args, prepared, out)
+        targets = self._result_arrays(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
         if self.backend == "cuda":
             self._run_on_cuda(prepared, filled, stream)
@@ -190,46 +195,48 @@ class CompiledFunction:
                 target[...] = array
         if run is not None:
             self._recent = remember(self.program.arguments, args, prepared, run)
-        return self._nested(filled) if out is None else out
+        return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Fill ``out`` as a call does; return a function that fills other results for other arguments, unchecked.
+        """Fill ``out`` as a call does; return a function that fills other results for other arguments without checks.
 
-        These must have the shapes, types, memory orders and integers of ``args`` and ``out``, whose arrays are aligned
-        and in C order.
+        These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
+        aligned and in C order.
         """
         try:
             prepared = self._checker.prepare(args)
         except EmptyAxes as empty:
-            return self._at(empty.sizes).runner(args, out)
+            return self._for_empty_axes(empty.sizes).runner(args, out)
         self._check_data(prepared.suspects, args)
-        return functools.partial(self._run_quietly, self._compute(prepared, self._targets(tuple(args), prepared, out)))
+        return functools.partial(
+            self._run_quietly, self._compute(prepared, self._result_arrays(tuple(args), prepared, out))
+        )
 
-    def _compute(self, prepared: Prepared, filled: Sequence[Any]) -> Callable[..., None]:
-        """Fill the results of a call, in which Numba may compile; what has filled them."""
+    def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
+        """Fill the results of a call, compiling code if needed; return the function that filled them."""
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished
         try:
-            with nullcontext() if is_compiled else undivided(self._forget), self._noticed(is_compiled):
-                run = self._load(prepared.dtype, parallel).chosen([*prepared.values, *filled])
+            with nullcontext() if is_compiled else cancel_safely(self._discard_modules), self._announced(is_compiled):
+                run = self._load(prepared.dtype, parallel).function_for([*prepared.values, *filled])
                 self._run_quietly(run, prepared.values, filled)
                 self._unfinished.clear()
         except (OSError, EOFError, pickle.UnpicklingError):
             if not self._on_disk:
                 raise
-            self._on_disk = False  # there is no room for compiled code, or what there is of it is damaged
-            self._forget()
+            self._on_disk = False  # the disk is full, or stored code is damaged
+            self._discard_modules()
             return self._compute(prepared, filled)
         return run
 
-    def _noticed(self, is_compiled: bool) -> AbstractContextManager[None]:
-        """What tells of a compilation that takes long."""
+    def _announced(self, is_compiled: bool) -> AbstractContextManager[None]:
+        """Return the context that announces a compilation if it takes long."""
         is_quick = is_compiled or self.backend not in COMPILED
         count = len(self._fused.kernels)
         return nullcontext() if is_quick else noticed(f"compiling {count} kernel{'s' * (count != 1)}")
 
-    def _forget(self) -> None:
-        """Load all modules anew."""
+    def _discard_modules(self) -> None:
+        """Discard all loaded modules, so that the next call loads them again."""
         for module in self._unfinished:
             forget(module)
         self._unfinished.clear()
@@ -237,16 +244,16 @@ class CompiledFunction:
         self._leases.clear()
         self._recent = None
 
-    def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
-        """Copy arrays of the host to the device, compute, copy the results back, and wait for them."""
+    def _run_on_cuda(self, prepared: PreparedArguments, filled: Sequence[Any], stream: Any) -> None:
+        """Copy host arrays to the device, compute, copy the results back, and wait for them."""
         cuda = require_device()
-        with explained(self.program, prepared, self._checker.known_sizes()):
+        with translate_device_errors(self.program, prepared, self._checker.known_sizes()):
             handle = stream_handle(stream)
             queue = cuda.external_stream(handle) if handle else 0
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """The results for arrays that lie on the device, there."""
+        """Return the results for arrays on the device, as arrays on the device."""
         require_device()
         given = None if out is None else fit(self.program.structure, out)
         results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
@@ -254,7 +261,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _cuda(self) -> ModuleType:
-        """The module of CUDA's kernels, the same for all types of numbers."""
+        """The module of the CUDA kernels, for all number types."""
         module = self._module(np.dtype(np.float64))
         if not has_cupy():
             module.cupy = None  # type: ignore[attr-defined]
@@ -262,13 +269,15 @@ class CompiledFunction:
 
     @functools.cached_property
     def _device_calls(self) -> DeviceCalls:
+        """The object that runs calls with device arrays."""
         return DeviceCalls(self.program, self._checker)
 
-    def _nested(self, results: Sequence[Any]) -> Any:
+    def _nested_results(self, results: Sequence[Any]) -> Any:
+        """Return the results as nested tuples, arrays of rank 0 as scalars."""
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise `DataIndexError` where data lead a read out of its array."""
+        """Raise DataIndexError if data make a read out of bounds; ``suspects`` are the checks that are not settled."""
         if not suspects:
             return
         numbers = tuple(dict.fromkeys(check.number for check in suspects))
@@ -276,11 +285,15 @@ class CompiledFunction:
         if search is None:
             assert self.program.search is not None
             program = self.program.search(numbers)
-            # The search works with the arrays of the host.
+            # The search runs on the host.
             backend = "llvm" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
             search = self._searches[numbers] = CompiledFunction(program, backend, functions)
-        if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
+        if any(
+            np.size(v) > _MAX_EXACT_POSITION
+            for a, v in zip(self.program.arguments, args, strict=True)
+            if a.dtype == "integer"
+        ):
             pairs = zip(self.program.arguments, args, strict=True)
             args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
         places = dict(zip(numbers, search(*args), strict=True))
@@ -289,6 +302,7 @@ class CompiledFunction:
                 raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
     def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Fill ``results`` by ``run``; raise errors of linear algebra as errors of this package."""
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:
@@ -296,7 +310,7 @@ class CompiledFunction:
             raise kind(str(error)) from error
 
     def _in_parallel(self) -> frozenset[str]:
-        """The kernels that run on several cores in a call with the sizes of the last one."""
+        """Return the functions that run on several cores in a call with the sizes of the last one."""
         if self.backend not in COMPILED or self.parallel is False:
             return frozenset()
         if self.parallel:
@@ -307,14 +321,16 @@ class CompiledFunction:
 
     @functools.cached_property
     def _fused(self) -> Program:
+        """The printed program with fused kernels."""
         return fuse(self._bounded, Prover(self._bounded))
 
     @functools.cached_property
     def _blockable(self) -> frozenset[str]:
+        """The names of the functions that can run on several cores."""
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
-        """What runs for results of a type, with some kernels on several cores."""
+        """Return the loaded functions for results of a dtype, with some kernels on several cores; they are cached."""
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found
@@ -323,14 +339,14 @@ class CompiledFunction:
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
             has_products = has_compiled_products(self._fused)
-            run = guarded(run, lambda: self._load(dtype).run, has_products)
-            run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in, has_products)
+            run = with_threads(run, lambda: self._load(dtype).run, has_products)
+            run_in = run_in and with_threads(run_in, lambda: self._load(dtype).run_in, has_products)
         scratch, tables = (getattr(module, name, None) for name in ("scratch", "tables"))
         found = self._runs[dtype, parallel] = Runs(run, run_in, scratch, tables)
         return found
 
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """Return the functions for results of a type, compiled by LLVM; None where Numba has to compile them."""
+        """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
         try:
             return llvm.load_program(self._bounded, self._implementations, dtype, parallel, self._on_disk)
         except (llvm.UnavailableError, UnsupportedError) as error:
@@ -339,23 +355,23 @@ class CompiledFunction:
 
     @property
     def llvm(self) -> str:
-        """The text that LLVM compiles, for numbers in double precision."""
+        """The LLVM IR of the function in double precision; raise AttributeError for other backends."""
         if self.backend != "llvm":
             raise AttributeError(f"a function for the backend {self.backend!r} has no text for LLVM")
         return print_llvm(self._bounded, Target(), self._printed_parallel).whole()
 
     @functools.cached_property
     def source(self) -> str:
-        """The text of the generated module; for LLVM that of the same loops in Python."""
-        return _printed(self._bounded, self.backend, self._printed_parallel)
+        """The text of the generated module; for ``llvm``, that of the same loops in Python."""
+        return _module_source(self._bounded, self.backend, self._printed_parallel)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
-        """The generated module for results of a type."""
+        """Return the generated module for results of a dtype."""
         versions = code_versions(self.backend)
         if self.backend in COMPILED:
             versions += f", {dtype}"
         is_printed = parallel == self._printed_parallel
-        source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
+        source = self.source if is_printed else _module_source(self._bounded, self.backend, parallel)
         own = bool(self._implementations) or not self._on_disk
         module = load_source(source, versions, own, self._on_disk)
         self._leases.append(lease(module, own))
@@ -369,8 +385,8 @@ class CompiledFunction:
             self._unfinished.append(module)
         return module
 
-    def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
-        """The arrays to be filled: new ones, or those the caller gave."""
+    def _result_arrays(self, args: tuple[Any, ...], prepared: PreparedArguments, out: Any) -> list[Any]:
+        """Return the arrays to fill: new ones, or those in ``out``, which are checked."""
         outputs = self.program.outputs
         if out is None:
             return [np.empty(shape, prepared.dtype) for shape in prepared.shapes]
@@ -387,7 +403,7 @@ class CompiledFunction:
 
     @property
     def plan(self) -> str:
-        """What is computed, in which order, and why the temporaries exist."""
+        """A description of the computation: its steps in order, and the reasons for temporaries."""
         driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel, self._fallback)
         return plan_text(self.program, self.backend, driver)
 

@@ -1,4 +1,4 @@
-"""The function ``compute`` of a text: it checks the arguments, makes the results, and calls ``run``."""
+"""The function ``compute`` of generated modules: it checks the arguments, allocates the results, and calls ``run``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
 from sympy_tensordiff.codegen.ir.programs import Argument, Program
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.run.results import nest
-from sympy_tensordiff.codegen.run.signature import described
+from sympy_tensordiff.codegen.run.signature import docstring_lines
 from sympy_tensordiff.integer.affine import Affine
 
-_OWN = ("checked", "type_of", "dtype", "stream")
-_DEEPEST = 50
-"""Results in more tuples than these are returned as one tuple: Python reads no more parentheses in each other."""
+_OWN_NAMES = ("checked", "type_of", "dtype", "stream")
+_MAX_TUPLES = 50
+"""The most tuples in nested results; with more, they are returned flat, since Python limits nested parentheses."""
 
 _HELPERS = '''
 def checked(name, value, rank, kinds="fiub"):
@@ -35,23 +35,24 @@ def type_of(*values):
 
 
 def with_compute(source: str, program: Program, backend: str) -> str:
-    """The text of a module with ``compute`` behind ``run``, and with NumPy, which it uses."""
+    """Return the text of a module with the function ``compute`` after ``run``, and with an import of NumPy."""
     if "import numpy as np\n" not in source:
         head, end, rest = source.partition('\n"""\n\n')
         source = f"{head}{end}import numpy as np\n{rest}"
-    names = module_names(program, {*_OWN, *compile(source, "<text>", "exec").co_names})
+    names = module_names(program, {*_OWN_NAMES, *compile(source, "<text>", "exec").co_names})
     return f"{source}\n{_HELPERS}\n\n" + "\n".join(_compute(program, names, backend).render()) + "\n"
 
 
 def _compute(program: Program, names: Names, backend: str) -> Block:
+    """Return the function ``compute`` as a block of lines."""
     block = Block()
     own = ["stream=0"] if backend == "cuda" else []
     inner = block.child(f"def compute({', '.join([*(names(a.name) for a in program.arguments), *own])}):")
-    lines = ['"""Check the arguments, and return new results.', "", *described(program, names), '"""']
+    lines = ['"""Check the arguments, and return new results.', "", *docstring_lines(program, names), '"""']
     for line in lines:
         inner.line(line)
     for argument in program.arguments:
-        inner.line(f"{names(argument.name)} = {_read(argument, names(argument.name))}")
+        inner.line(f"{names(argument.name)} = {_read_text(argument, names(argument.name))}")
     for line in size_lines(program, names):
         inner.line(line)
     _check_shapes(program, names, inner)
@@ -67,11 +68,12 @@ def _compute(program: Program, names: Names, backend: str) -> Block:
     for output in program.outputs:
         inner.line(f"{names(output.name)} = np.empty({shape_text(output.shape, printer)}, dtype)")
     inner.line(f"run({', '.join([*map(names, run_parameters(program)), *(part[:6] for part in own)])})")
-    inner.line(f"return {_returned(program, names)}")
+    inner.line(f"return {_results_text(program, names)}")
     return block
 
 
-def _read(argument: Argument, name: str) -> str:
+def _read_text(argument: Argument, name: str) -> str:
+    """Return the text that checks an argument and converts it to an array."""
     kinds = ', "iu"' if argument.dtype == "integer" or argument.kind == "integer" else ""
     read = f"checked({argument.label!a}, {name}, {len(argument.shape)}{kinds})"
     if not kinds:
@@ -80,7 +82,7 @@ def _read(argument: Argument, name: str) -> str:
 
 
 def _check_shapes(program: Program, names: Names, block: Block) -> None:
-    """Compare the shapes of the arguments with what the sizes make of them."""
+    """Append tests that compare the shapes of the arguments with the sizes."""
     printer = FormPrinter(names)
     read = {(s.argument.name, s.axis) for s in solve_sizes(program.arguments) if s.form == Affine.variable(s.name)}
     for argument in program.arguments:
@@ -92,7 +94,7 @@ def _check_shapes(program: Program, names: Names, block: Block) -> None:
 
 
 def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
-    """Conditions on sizes and data in which a call is refused, with what is said."""
+    """Yield the conditions on sizes and data under which a call is refused, with their messages."""
     printer = FormPrinter(names)
     positive = [Affine.variable(solved.name) for solved in solve_sizes(program.arguments)]
     positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
@@ -121,14 +123,14 @@ def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
 
 
 class _Text(str):
-    """A text that prints as it is, in tuples too."""
+    """A text whose ``repr`` is itself, so that tuples of texts print as code."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
-def _returned(program: Program, names: Names) -> str:
-    """The results in their tuples; a scalar as a number."""
+def _results_text(program: Program, names: Names) -> str:
+    """Return the results in nested tuples as text, scalars as numbers."""
     texts = [_Text(names(output.name) + "[()]" * (not output.shape)) for output in program.outputs]
-    is_deep = program.structure.count("(") > _DEEPEST
+    is_deep = program.structure.count("(") > _MAX_TUPLES
     return repr(tuple(texts) if is_deep else nest(program.structure, texts))

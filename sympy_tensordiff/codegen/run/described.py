@@ -1,4 +1,4 @@
-"""What a callable says that it does: its arguments, results and temporaries, and the kernels in their order."""
+"""The text of ``.plan``: arguments, results, temporaries and the steps in order."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter, Table
 from sympy_tensordiff.codegen.ir.steps import (
     describe,
+    describe_fused,
     describe_kernel,
     describe_scatter,
-    describe_together,
     is_compiled_whole,
     not_compiled,
 )
@@ -24,11 +24,14 @@ from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
 
 COMPILED = ("numba", "llvm")
-"""The backends for the processor that compile loops."""
+"""The CPU backends that compile loops."""
 
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
-    """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
+    """Return the description of a program: its steps in order and the reasons for temporaries.
+
+    ``driver`` are lines about how the kernels are called.
+    """
     program = prepared(program, backend, splits=False)
     lines = ["arguments:"]
     lines += [
@@ -50,7 +53,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     steps = fuse(program, prover).kernels if backend in COMPILED else program.kernels
     for n, step in enumerate(steps, 1):
         if isinstance(step, Fused):
-            text = describe_together(step)
+            text = describe_fused(step)
         elif isinstance(step, Scatter):
             text = describe_scatter(step, backend)
         elif isinstance(step, Kernel):
@@ -68,10 +71,10 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """What calls the kernels, and which of them run on all cores or in parts.
+    """Return the lines that say which steps are compiled, and which run on several cores or as partial sums.
 
-    ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
-    ``fallback`` says why Numba compiles what LLVM was to compile.
+    ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
+    Numba compiles in place of LLVM.
     """
     if backend == "cuda":
         return describe_device(bounded)
@@ -95,4 +98,5 @@ def driver_lines(
 
 
 def _shape(forms: tuple[Affine, ...]) -> str:
+    """Return a shape as text."""
     return f"({', '.join(map(str, forms))})"

@@ -1,4 +1,4 @@
-"""Arrays in the memory of a device: what they are, whose they are, and new ones of the same kind."""
+"""Arrays in device memory: their description, their library, and new arrays of the same library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether a value is an array in the memory of a CUDA device."""
+    """Return whether a value is an array in the memory of a CUDA device."""
     if type(value) in (np.ndarray, float, int):
         return False
     if getattr(value, "__cuda_ndarray__", False):  # Numba's own, also in its simulator
@@ -31,7 +31,7 @@ def is_on_device(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Memory:
-    """Where entries stand; ``strides`` in bytes, ``dtype`` None where NumPy has none (brain floats, complex ones)."""
+    """A strided array in device memory; ``strides`` in bytes, ``dtype`` None if NumPy has none (bfloat16, complex)."""
 
     pointer: int
     shape: Shape
@@ -42,68 +42,72 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class DeviceArray(Memory):
-    """An array of a library, as the checks of arguments see it."""
+    """An array of a library in device memory, as the checks of arguments see it."""
 
     dtype: np.dtype[Any]
     value: Any
-    is_locked: bool
+    is_readonly: bool
     stream: int | None
-    """The stream that has to come by before the entries are there; None where that is settled."""
+    """The stream that computes the entries and has to be waited for; None if the entries are ready."""
     keep: Any
-    """What has to live as long as the memory is used."""
+    """The objects that own the memory."""
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def is_dense(self) -> bool:
-        """Whether the entries lie in order; strides of axes of length 1 say nothing."""
+        """Whether the entries are dense in row-major order; strides of axes of length 1 are ignored."""
         dense = c_strides(self.shape, self.dtype.itemsize)
         return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense, strict=True))
 
     def overlaps(self, other: DeviceArray) -> bool:
-        """Whether two dense arrays have memory in common."""
+        """Return whether two dense arrays share memory."""
         return self.pointer < other.end and other.pointer < self.end
 
     @property
     def end(self) -> int:
-        """The address behind the last of dense entries."""
+        """The address after the last of dense entries."""
         return self.pointer + prod(self.shape) * self.dtype.itemsize
 
 
-def describe(label: str, value: Any, stream: int) -> DeviceArray:
-    """What there is to know of an array; its library makes ``stream`` wait for what still computes it."""
+def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
+    """Return the description of a device array; its library makes ``stream`` wait for pending computations of it.
+
+    Raise ArgumentTypeError for masked arrays and types without kernels.
+    """
     if not getattr(value, "__cuda_ndarray__", False) and hasattr(value, "__dlpack__"):
         try:
             capsule = value.__dlpack__(stream=stream or LEGACY_STREAM)
         except (BufferError, RuntimeError) as error:
-            raise ArgumentTypeError(f"{label} is not given away by its library: {error}") from error
+            raise ArgumentTypeError(f"{label} cannot be exported by its library: {error}") from error
         memory = read_capsule(capsule)
         if memory.dtype is None:
-            raise ArgumentTypeError(f"{label} has entries of type {value.dtype}, which kernels do not compute with")
-        return DeviceArray(**vars(memory), value=value, is_locked=False, stream=None, keep=(value, capsule))
-    # The simulator has arrays of the host.
+            raise ArgumentTypeError(f"{label} has entries of type {value.dtype}, which kernels do not support")
+        return DeviceArray(**vars(memory), value=value, is_readonly=False, stream=None, keep=(value, capsule))
+    # The simulator's arrays are in host memory.
     interface = getattr(value, "__cuda_array_interface__", None) or value.__array_interface__
     if interface.get("mask") is not None:
-        raise ArgumentTypeError(f"{label} has a mask, which no kernel looks at: fill it first")
+        raise ArgumentTypeError(f"{label} has a mask, which kernels ignore: fill it first")
     shape = tuple(map(int, interface["shape"]))
     dtype = np.dtype(interface["typestr"])
-    pointer, is_locked = interface["data"]
+    pointer, is_readonly = interface["data"]
     strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
     memory = Memory(int(pointer), shape, tuple(strides), dtype, _device_of(value))
     stream_before = interface.get("stream")
-    return DeviceArray(**vars(memory), value=value, is_locked=bool(is_locked), stream=stream_before, keep=value)
+    return DeviceArray(**vars(memory), value=value, is_readonly=bool(is_readonly), stream=stream_before, keep=value)
 
 
 def _device_of(value: Any) -> int:
-    """The number of the device, of an array that does not tell by DLPack; 0 where it does not tell at all."""
+    """Return the device number of an array without DLPack; 0 if it is unknown."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
 
-def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """An array of a device, where nothing is converted or copied behind the caller's back."""
+def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
+    """Return a device array that can be used as it is; raise if its dtype is not ``dtype`` or it is not dense."""
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
@@ -113,7 +117,7 @@ def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> Devi
 
 
 def check_dense(label: str, array: DeviceArray) -> None:
-    """Refuse an array of a device whose entries do not lie in order."""
+    """Raise ArgumentError if a device array is not dense in row-major order."""
     if not array.is_dense:
         raise ArgumentError(
             f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
@@ -126,7 +130,7 @@ def check_dense(label: str, array: DeviceArray) -> None:
 
 
 def stream_handle(stream: Any) -> int:
-    """The number of a stream: of Numba, CuPy, PyTorch, or of anything that has ``__cuda_stream__``."""
+    """Return the handle of a stream of Numba, CuPy, PyTorch, or of any object with ``__cuda_stream__``; 0 for None."""
     if stream is None or (isinstance(stream, int) and not isinstance(stream, bool)):
         return stream or 0
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -140,8 +144,8 @@ def stream_handle(stream: Any) -> int:
     )
 
 
-def recorded(cuda: Any, queue: Any) -> Any:
-    """An event behind all that a stream of Numba has to do so far."""
+def record_event(cuda: Any, queue: Any) -> Any:
+    """Return an event that completes after all current work of a stream of Numba."""
     event = cuda.event(timing=False)
     event.record(queue)
     return event
@@ -151,7 +155,7 @@ def recorded(cuda: Any, queue: Any) -> Any:
 
 
 class NumbaArrays:
-    """New arrays of Numba, on a stream that who takes them can ask them for."""
+    """Allocates arrays of Numba and knows the caller's stream; the default for unknown libraries."""
 
     can_be_written = True
 
@@ -159,47 +163,53 @@ class NumbaArrays:
         self.cuda = cuda
 
     def current_stream(self, value: Any) -> int:
-        """The stream on which the caller works, who has passed this array."""
+        """Return the handle of the stream on which the caller, who passed ``value``, works."""
         return stream_handle(getattr(value, "stream", None))
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """A new array, for kernels on a stream of Numba."""
+        """Return a new array for kernels on a stream of Numba."""
         return self.cuda.device_array(shape, dtype, stream=stream)
 
-    def given(self, array: Any, stream: Any) -> Any:
-        """What the caller gets."""
+    def to_caller(self, array: Any, stream: Any) -> Any:
+        """Return a result as an array of the caller's library."""
         return array
 
 
 class JaxArrays(NumbaArrays):
-    """JAX has no arrays to be filled: Numba's memory becomes one of JAX."""
+    """Allocates memory of Numba and turns it into arrays of JAX, which cannot be written to."""
 
     can_be_written = False
 
     def current_stream(self, value: Any) -> int:
+        """Return the default stream: JAX does not tell its streams."""
         return 0
 
-    def given(self, array: Any, stream: Any) -> Any:
+    def to_caller(self, array: Any, stream: Any) -> Any:
+        """Return a result as an array of JAX over the same memory."""
+
         def wait(theirs: int | None) -> None:
-            event = recorded(self.cuda, stream)
-            # Without a stream of theirs, nobody but the host can wait.
+            """Make the stream ``theirs`` wait for the results; wait on the host for None."""
+            event = record_event(self.cuda, stream)
+            # Without a stream, only the host can wait.
             event.synchronize() if theirs is None else event.wait(self.cuda.external_stream(theirs))
 
         jax = importlib.import_module("jax.dlpack")
-        return jax.from_dlpack(Exported(describe("the result", array, 0), array, wait))
+        return jax.from_dlpack(Exported(describe_array("the result", array, 0), array, wait))
 
 
 class CupyArrays(NumbaArrays):
-    """New arrays out of CuPy's pool, whose blocks belong to streams."""
+    """Allocates arrays from CuPy's pool, whose blocks belong to streams."""
 
     def __init__(self, cuda: Any) -> None:
         super().__init__(cuda)
         self.cupy = importlib.import_module("cupy")
 
     def current_stream(self, value: Any) -> int:
+        """Return the handle of CuPy's current stream."""
         return int(self.cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        """Return a new array of CuPy for kernels on a stream of Numba."""
         handle = stream_handle(stream)
         cuda = self.cupy.cuda
         if handle == self.current_stream(None):
@@ -209,16 +219,18 @@ class CupyArrays(NumbaArrays):
 
 
 class TorchArrays(NumbaArrays):
-    """New tensors out of PyTorch's pool, whose blocks belong to streams."""
+    """Allocates tensors from PyTorch's pool, whose blocks belong to streams."""
 
     def __init__(self, cuda: Any) -> None:
         super().__init__(cuda)
         self.torch = importlib.import_module("torch")
 
     def current_stream(self, value: Any) -> int:
+        """Return the handle of PyTorch's current stream."""
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        """Return a new tensor of PyTorch for kernels on a stream of Numba."""
         handle, torch = stream_handle(stream), self.torch
         around: AbstractContextManager[Any] = nullcontext()
         if handle != self.current_stream(None):
@@ -237,13 +249,13 @@ _LIBRARIES: dict[str, type[NumbaArrays]] = {
 
 
 def library_of(value: Any) -> type[NumbaArrays]:
-    """What makes new arrays of the kind of a value; Numba does for libraries that are not known here."""
+    """Return the class that allocates arrays of the library of ``value``; that of Numba for unknown libraries."""
     names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((_LIBRARIES[name] for name in names if name in _LIBRARIES), NumbaArrays)
 
 
 class _Interface:
-    """Memory of any library under the name by which Numba takes it."""
+    """Memory of any library with the array interface that Numba reads."""
 
     def __init__(self, array: DeviceArray) -> None:
         self.owner = array.keep
@@ -256,31 +268,31 @@ class _Interface:
         }
 
 
-def for_kernels(cuda: Any, array: DeviceArray) -> Any:
-    """An array as Numba's kernels take it: with one axis at least."""
+def as_numba_array(cuda: Any, array: DeviceArray) -> Any:
+    """Return a device array as an argument of Numba's kernels, with at least one axis."""
     if getattr(array.value, "__cuda_ndarray__", False):
         return array.value if array.shape else array.value.reshape(1)
     return cuda.as_cuda_array(_Interface(array), sync=False)
 
 
 # ---------------------------------------------------------------------------- arrays of other libraries through DLPack
-# Arrays of other libraries through DLPack: what a capsule says, and a capsule for memory of a device.
+# Arrays of other libraries through DLPack: reading a capsule, and making one for device memory.
 #
-# The protocol is that of the array API standard: who takes an array names the stream on which it will work, and who
-# gives it makes that stream wait for what still computes it. Nobody waits on the host.
+# The protocol is that of the array API standard: the consumer names the stream on which it will work, and the producer
+# makes that stream wait for pending computations. The host does not wait.
 
 
 CUDA, CUDA_MANAGED = 2, 13
-"""The types of devices with memory that kernels reach."""
+"""The DLPack device types whose memory kernels can access."""
 
 LEGACY_STREAM = 1
-"""How the protocol calls the default stream, whose handle is 0."""
+"""The number of the default stream in the protocol; its handle is 0."""
 
 _KINDS = "iuf"
 
 
-class _Tensor(ctypes.Structure):
-    """What stands at the address in a capsule."""
+class _DlpackTensor(ctypes.Structure):
+    """The C structure ``DLTensor`` that a capsule points to."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -297,17 +309,18 @@ class _Tensor(ctypes.Structure):
 
 
 # With a declaration of its own: that of `ctypes.pythonapi` is shared by the whole process.
-_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+_capsule_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
-def _tensor(capsule: Any) -> _Tensor:
-    return ctypes.cast(_address(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+def _read_tensor(capsule: Any) -> _DlpackTensor:
+    """Return the structure that a DLPack capsule points to."""
+    return ctypes.cast(_capsule_address(capsule, b"dltensor"), ctypes.POINTER(_DlpackTensor)).contents
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """The strides in bytes of dense entries, the last axis fastest."""
+    """Return the strides in bytes of a dense array in row-major order."""
     result: list[int] = []
     for length in reversed(shape):
         result.append(itemsize)
@@ -316,8 +329,8 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def read_capsule(capsule: Any) -> Memory:
-    """What a capsule says, which has to be kept as long as the memory is used."""
-    tensor = _tensor(capsule)
+    """Return the description of the array in a DLPack capsule, which must live as long as the memory is used."""
+    tensor = _read_tensor(capsule)
     shape = tuple(tensor.shape[: tensor.ndim])
     itemsize = tensor.bits // 8
     strides = tuple(s * itemsize for s in tensor.strides[: tensor.ndim]) if tensor.strides else None
@@ -328,18 +341,18 @@ def read_capsule(capsule: Any) -> Memory:
 
 
 class Exported:
-    """Memory of a device as an object that other libraries take with their ``from_dlpack``.
+    """Device memory as an object that other libraries import with ``from_dlpack``.
 
-    NumPy makes the capsule, for an array over this memory, which nobody reads on the host: so what lets the memory
-    go is compiled, and runs in whatever thread and at whatever moment. Only the device is written in afterwards.
+    NumPy makes the capsule, for an array over this memory, which nobody reads on the host: so the deleter is compiled
+    code that may run in any thread at any time. Only the device is written into it afterwards.
 
     Parameters
     ----------
     memory : Memory
     owner : object
-        What keeps the memory.
+        The owner of the memory, which is kept alive.
     wait : callable
-        Makes the stream that it is given wait for the entries; None is given where no stream is named.
+        Makes the stream that it is given wait for the entries; None if no stream is named.
     """
 
     def __init__(self, memory: Memory, owner: Any, wait: Callable[[int | None], None]) -> None:
@@ -359,8 +372,8 @@ class Exported:
         return CUDA, self.memory.device
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
-        if stream != -1:  # by which a consumer says that it takes care itself
+        if stream != -1:  # -1: the consumer synchronises itself
             self.wait(stream)
         capsule = np.asarray(self).__dlpack__()
-        _tensor(capsule).device_type, _tensor(capsule).device = self.__dlpack_device__()
+        _read_tensor(capsule).device_type, _read_tensor(capsule).device = self.__dlpack_device__()
         return capsule

@@ -1,4 +1,4 @@
-"""Calls of CUDA kernels: with arrays that lie on the device already, and what to say where a device fails."""
+"""Calls of CUDA kernels with arrays on the device, and readable errors of the device."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.ir.programs import Argument, DataCheck, Program
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, Prepared
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.device_arrays import (
     DeviceArray,
     NumbaArrays,
+    as_numba_array,
     check_dense,
-    describe,
-    for_kernels,
+    describe_array,
     is_on_device,
     library_of,
-    recorded,
+    record_event,
     stream_handle,
 )
 from sympy_tensordiff.codegen.run.results import check_out
@@ -37,7 +37,7 @@ from sympy_tensordiff.errors import (
 
 
 def require_device() -> Any:
-    """The module of CUDA; `BackendError` with the way out where no kernel can run."""
+    """Return the module ``numba.cuda``; raise BackendError with advice if there is no device."""
     try:
         cuda = importlib.import_module("numba.cuda")
         if cuda.is_available():
@@ -55,10 +55,10 @@ def require_device() -> Any:
 
 
 @contextmanager
-def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) -> Iterator[None]:
-    """Errors of a device, of its driver and of its tools as errors with a way out."""
+def translate_device_errors(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> Iterator[None]:
+    """Turn errors of the device, its driver and its tools into errors of this package with advice."""
     with warnings.catch_warnings():
-        # Small arrays do not fill a device; that is no news to their owner.
+        # Without the warning that small arrays do not fill a device.
         warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
         try:
             yield
@@ -67,7 +67,7 @@ def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) ->
         except Exception as error:
             kind, text = type(error).__name__, str(error)
             if "OUT_OF_MEMORY" in text or "OutOfMemory" in kind:
-                raise DeviceMemoryError(_too_large(program, prepared, sizes)) from error
+                raise DeviceMemoryError(_out_of_memory_message(program, prepared, sizes)) from error
             if "UNSUPPORTED_PTX_VERSION" in text:
                 raise BackendError(
                     f"the driver is older than the toolkit ({text}): update the driver, or pip install '.[cuda12]'"
@@ -77,8 +77,11 @@ def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) ->
             raise
 
 
-def _too_large(program: Program, prepared: Prepared, sizes: Mapping[str, int]) -> str:
+def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> str:
+    """Return the message for a device without memory for a call: bytes of its results and temporaries."""
+
     def size(shapes: Sequence[Sequence[int]]) -> str:
+        """Return the bytes of arrays as text."""
         return f"{sum(prod(max(n, 0) for n in shape) for shape in shapes) * prepared.dtype.itemsize:,} bytes"
 
     made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]
@@ -89,13 +92,13 @@ def _too_large(program: Program, prepared: Prepared, sizes: Mapping[str, int]) -
 
 
 class DeviceCalls:
-    """Runs one program with arrays that lie on a device: nothing is copied, and nobody waits."""
+    """Runs one program with arrays on a device; nothing is copied to the host, and the host does not wait."""
 
     def __init__(self, program: Program, checker: ArgumentChecker) -> None:
         self.program = program
         self.checker = checker
-        self.held: deque[tuple[Any, list[Any]]] = deque()
-        """What kernels may still be reading, each with the event behind them."""
+        self.pending: deque[tuple[Any, list[Any]]] = deque()
+        """The arrays that kernels may still be reading, each with the event that completes after them."""
 
     def __call__(
         self,
@@ -105,14 +108,14 @@ class DeviceCalls:
         stream: Any,
         check: Callable[[Sequence[DataCheck], Sequence[Any]], None],
     ) -> list[Any]:
-        """The results, of the kind of the first array of a device; ``check`` looks at data in the host's memory."""
+        """Return the results as arrays of the library of the first device array; ``check`` checks data on the host."""
         cuda = importlib.import_module("numba.cuda")
         first = next(value for value in args if is_on_device(value))
         library = library_of(first)(cuda)
         handle = library.current_stream(first) if stream is None else stream_handle(stream)
         queue = cuda.external_stream(handle) if handle else 0
         given = {
-            argument.name: _described(argument, value, handle)
+            argument.name: _describe_argument(argument, value, handle)
             for argument, value in zip(self.program.arguments, args, strict=False)
             if is_on_device(value)
         }
@@ -122,28 +125,31 @@ class DeviceCalls:
         prepared = self.checker.prepare(values if len(values) == len(args) else args)
         if prepared.suspects:
             check(prepared.suspects, [_on_host(cuda, v, queue) if isinstance(v, DeviceArray) else v for v in values])
-        with explained(self.program, prepared, self.checker.known_sizes()):
+        with translate_device_errors(self.program, prepared, self.checker.known_sizes()):
             results = self._results(library, given, prepared, out, handle, queue)
             arrays = [*given.values(), *results]
             _check_devices(cuda, arrays)
             self._wait(cuda, arrays, handle, queue)
             passed = [
-                self._passed(cuda, given, argument, value, queue)
+                self._kernel_argument(cuda, given, argument, value, queue)
                 for argument, value in zip(self.program.arguments, prepared.values, strict=True)
             ]
-            filled = [for_kernels(cuda, array) for array in results]
+            filled = [as_numba_array(cuda, array) for array in results]
 
             def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
-                return for_kernels(cuda, describe("a temporary", library.empty((entries,), dtype, stream), handle))
+                """Return a new temporary of the library for kernels."""
+                return as_numba_array(
+                    cuda, describe_array("a temporary", library.empty((entries,), dtype, stream), handle)
+                )
 
             compute(*passed, *filled, stream=queue, empty=empty)
-            self._hold(cuda, library, first, [array.keep for array in arrays], handle, queue)
-            return [library.given(array.value, queue) if out is None else array.value for array in results]
+            self._keep_alive(cuda, library, first, [array.keep for array in arrays], handle, queue)
+            return [library.to_caller(array.value, queue) if out is None else array.value for array in results]
 
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """What the checks see of an argument: the entries of integers, of other arrays what they are like."""
+        """Return an argument for the checks: integer arrays copied to the host, of other arrays their descriptions."""
         array = given.get(argument.name)
         if array is None:
             if argument.kind == "array" and argument.shape and argument.dtype == "real":
@@ -153,29 +159,31 @@ class DeviceCalls:
                     "numba.cuda.to_device do"
                 )
             return value
-        # Which entries are selected is looked at before any kernel runs, so these have to be seen on the host.
+        # Indices are checked before any kernel runs, so they are needed on the host.
         return _on_host(cuda, array, queue) if argument.dtype == "integer" else array
 
-    def _passed(self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any) -> Any:
-        """An argument as the kernels take it."""
+    def _kernel_argument(
+        self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
+    ) -> Any:
+        """Return an argument as the kernels need it."""
         array = given.get(argument.name)
         if array is not None:
-            return for_kernels(cuda, array)
+            return as_numba_array(cuda, array)
         return cuda.to_device(np.reshape(value, value.shape or 1), queue) if argument.kind == "array" else value
 
     def _results(
         self,
         library: NumbaArrays,
         given: Mapping[str, DeviceArray],
-        prepared: Prepared,
+        prepared: PreparedArguments,
         out: Sequence[Any] | None,
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """The arrays to be filled: new ones, or those the caller gave."""
+        """Return the arrays to fill: new ones, or those in ``out``, which are checked."""
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
-            return [describe("a result", array, handle) for array in new]
+            return [describe_array("a result", array, handle) for array in new]
         labels = {a.name: f"argument {a.label}" for a in self.program.arguments}
         others = [(labels[name], array) for name, array in given.items()]
         results = []
@@ -185,32 +193,35 @@ class DeviceCalls:
                 raise ArgumentTypeError(f"{label} is in the memory of the host, the arguments are on the device")
             if not library_of(value).can_be_written:
                 raise ArgumentTypeError(f"{label} is an array of JAX, which cannot be written: leave out=")
-            array = describe(label, value, handle)
+            array = describe_array(label, value, handle)
             check_out(output.name, array, shape, prepared.dtype, others)
             others.append((label, array))
             results.append(array)
         return results
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
-        """Make the stream wait for those of the arrays, where nobody else has."""
+        """Make the stream wait for the streams that compute the arrays, unless their library has done so."""
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
-            recorded(cuda, cuda.external_stream(other)).wait(queue)
+            record_event(cuda, cuda.external_stream(other)).wait(queue)
 
-    def _hold(self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any) -> None:
-        """Keep arrays until the kernels are through, where their library does not know of the stream."""
-        while self.held and self.held[0][0].query():
-            self.held.popleft()
+    def _keep_alive(
+        self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
+    ) -> None:
+        """Keep arrays until the kernels have finished, if their library does not know the stream."""
+        while self.pending and self.pending[0][0].query():
+            self.pending.popleft()
         if not library.can_be_written or handle != library.current_stream(first):
-            self.held.append((recorded(cuda, queue), objects))
+            self.pending.append((record_event(cuda, queue), objects))
 
 
-def _described(argument: Argument, value: Any, handle: int) -> DeviceArray:
+def _describe_argument(argument: Argument, value: Any, handle: int) -> DeviceArray:
+    """Return the description of a device argument; raise if it is a number, or has integers of a wrong type."""
     if argument.kind != "array":
         raise ArgumentTypeError(
             f"argument {argument.label} is one number on the device, which the host would have to wait for: "
             "pass .item(), or declare a TensorSymbol of shape ()"
         )
-    array = describe(f"argument {argument.label}", value, handle)
+    array = describe_array(f"argument {argument.label}", value, handle)
     if argument.dtype == "integer" and array.dtype.kind in "iu":
         if array.dtype not in (np.int32, np.int64):
             raise ArgumentTypeError(
@@ -221,15 +232,15 @@ def _described(argument: Argument, value: Any, handle: int) -> DeviceArray:
 
 
 def _on_host(cuda: Any, array: DeviceArray, queue: Any) -> Any:
-    """A copy in the memory of the host, which waits for the entries."""
-    found = for_kernels(cuda, array).copy_to_host(stream=queue)
+    """Return a copy of a device array in host memory, after waiting for its entries."""
+    found = as_numba_array(cuda, array).copy_to_host(stream=queue)
     if queue:
         queue.synchronize()
     return found.reshape(array.shape)
 
 
 def _check_devices(cuda: Any, arrays: Sequence[DeviceArray]) -> None:
-    """Refuse arrays of a device that is not the current one."""
+    """Raise ArgumentError if an array is not on the current device."""
     current = cuda.gpus.current
     number = 0 if current is None else int(current.id)
     for array in arrays:

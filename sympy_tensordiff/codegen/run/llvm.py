@@ -1,7 +1,7 @@
-"""Machine code of LLVM modules: compiled, stored on disk, loaded, and called by Python without conversions.
+"""Machine code of LLVM modules: compiled, cached on disk, loaded, and called as built-in functions.
 
-An entry of a module takes what Python passes to a built-in function, and becomes one. The code is freed with the last
-of its functions.
+An entry point has the signature of a built-in function of Python, and becomes one. The code is freed with the last of
+its functions.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _FASTCALL = 0x80
 
 
 class UnavailableError(Exception):
-    """LLVM cannot compile a program here; the text says why."""
+    """An error: LLVM cannot compile a program on this machine, for the reason in its message."""
 
 
 class _Method(ctypes.Structure):
-    """The description of a built-in function, which has to outlive it."""
+    """The C structure that describes a built-in function; it must outlive the function."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -63,7 +63,9 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _binding() -> Any:
-    """LLVM, with the symbols of Python that compiled code calls."""
+    """Return the LLVM binding with the symbols of Python that compiled code calls; raise UnavailableError if it is
+    unusable.
+    """
     llvm = importlib.import_module("llvmlite.binding")
     if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
         raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
@@ -85,7 +87,7 @@ def _binding() -> Any:
 
 @functools.cache
 def _load_blas() -> None:
-    """Let compiled code find SciPy's BLAS."""
+    """Register the symbols of SciPy's BLAS for compiled code."""
     table = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -95,18 +97,20 @@ def _load_blas() -> None:
 
 
 def target(dtype: np.dtype[Any]) -> Target:
-    """The target of texts for results of a type on this machine."""
+    """Return the target of LLVM modules for results of a dtype on this machine."""
     is_wide = "+avx512f" in _processor()[1]
     return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__)
 
 
 @functools.cache
 def _processor() -> tuple[str, str]:
+    """Return the name and the features of the processor."""
     llvm = _binding()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _machine() -> Any:
+    """Return LLVM's target machine for this processor."""
     name, features = _processor()
     found = _binding().Target.from_default_triple()
     return found.create_target_machine(cpu=name, features=features, opt=3, reloc="pic", codemodel="small")
@@ -116,9 +120,9 @@ def _machine() -> Any:
 
 
 def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any) -> Any:
-    """Return the module of a text after LLVM's optimisations for a machine.
+    """Return the module of a text after LLVM's optimisations for ``machine``.
 
-    ``functions`` are those of the user by symbols, each a module and the name there.
+    ``functions`` are the functions of the user by symbol, each as the text of a module and its name there.
     """
     llvm, debug = _binding(), os.environ.get(DEBUG)
     if debug == "dump":
@@ -147,7 +151,7 @@ def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any)
 
 
 def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
-    """Return the object code of a text and of the user's functions, as `optimised` takes them."""
+    """Return the object code of a text, linked with the user's ``functions``, see `optimised`."""
     machine = _machine()
     code: bytes = machine.emit_object(optimised(text, functions, machine))
     return code
@@ -155,7 +159,7 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
 
 @functools.lru_cache(RECENT)
 def _code_of(text: str, on_disk: bool) -> bytes:
-    """The object code of a text, from disk where it is there undamaged."""
+    """Return the object code of a text, read from disk if it is stored there undamaged."""
     if not on_disk or os.environ.get(VARIABLE) == OFF:
         return compiled(text, {})
     digest = hashlib.sha256(f"{code_versions('llvm')}\n{text}".encode()).hexdigest()
@@ -173,7 +177,7 @@ def _code_of(text: str, on_disk: bool) -> bytes:
 
 
 class Code:
-    """Loaded machine code, with its entries as functions."""
+    """Loaded machine code, whose entry points are functions."""
 
     def __init__(self, code: bytes) -> None:
         llvm = _binding()
@@ -183,7 +187,7 @@ class Code:
         self._methods: list[_Method] = []
 
     def function(self, name: str) -> Callable[..., Any]:
-        """An entry as a function, which keeps this object."""
+        """Return an entry point as a function, which keeps this object alive."""
         method = _Method(name.encode(), self._engine.get_function_address(name), _FASTCALL, None)
         self._methods.append(method)
         make = ctypes.pythonapi.PyCFunction_NewEx
@@ -196,7 +200,7 @@ class Code:
 
 
 def check_constants(program: Program) -> None:
-    """Raise `UnsupportedError` where a constant of a program is too large for a number in double precision."""
+    """Raise UnsupportedError if a constant of a program is too large for double precision."""
     for node in (node for kernel in program.nests for node in scalars(kernel.body)):
         if isinstance(node, Number) and node.value == node.value:
             signed_text(node.value)
@@ -209,7 +213,7 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of a type; ``implementations`` are those of the user's functions.
+    """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
 
     Raises
     ------
@@ -222,12 +226,12 @@ def load_program(
 
 
 def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
-    """The functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
+    """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
 
     Raises
     ------
     UnavailableError
-        If a function that it calls is not to be found, or one of the user's may raise an error.
+        If a function that it calls does not exist, or one of the user's may raise an error.
     """
     text = module.text
     if "@numba_parallel_for" in text:
@@ -252,9 +256,11 @@ def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: 
     size, tables = entries["scratch"], entries.get("tables")
 
     def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
+        """Return the memory of the temporaries for a call."""
         return [np.empty(size(*values), np.uint8)]
 
     def run_once(*values: Any) -> None:
+        """Run with new temporaries."""
         arrays = scratch(*values)
         if tables is not None:
             tables(*values, *arrays)
@@ -264,19 +270,19 @@ def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: 
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Whether the function behind an entry for C may return another code than 0."""
+    """Return whether the C entry point of a user's function may return a code other than 0."""
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
 
 
 @functools.cache
 def _open_process() -> None:
-    """Let LLVM find the symbols of this process, which it opens with the first engine."""
+    """Make the symbols of this process available to LLVM, which loads them with the first engine."""
     _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
 
 
 def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise `UnavailableError` where a function is missing, at which LLVM would end the process."""
+    """Raise UnavailableError if a function that ``text`` declares does not exist, since LLVM would end the process."""
     _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):

@@ -1,7 +1,7 @@
-"""The lifetime of generated modules: that of the callables which use them.
+"""The lifetime of generated modules: they are freed with the last callable that uses them.
 
-A module is found under its name by whoever asks for its text, and Numba keeps what it has compiled in tables of the
-whole process, from which it reaches the module again: so neither would ever go by itself.
+Modules are registered by name, and Numba keeps compiled code in global tables that refer to them: so neither would be
+freed by itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import ModuleType
 from typing import Any
 
 RECENT = 32
-"""So many modules stay that were asked for last: the same expression is often compiled again."""
+"""The number of recently requested modules that stay alive: the same expression is often compiled again."""
 
 
 class Lease:
-    """What callables have as long as they need a module."""
+    """A reference of callables to a module, which is freed with the last reference."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -32,7 +32,10 @@ _latest: deque[Lease] = deque(maxlen=RECENT)
 
 
 def lease(module: ModuleType, own: bool = False) -> Lease:
-    """What keeps a module, and what is compiled of it; one that is the ``own`` of a callable goes with that."""
+    """Return the reference that keeps a module and its compiled code alive.
+
+    A module that is the ``own`` of a callable is not kept as a recent one.
+    """
     found = _leases.get(module.__name__)
     if found is None or found.module is not module:
         found = _leases[module.__name__] = Lease(module)
@@ -42,15 +45,15 @@ def lease(module: ModuleType, own: bool = False) -> Lease:
 
 
 def forget(module: ModuleType) -> None:
-    """Let the next who asks for the text of a module get another one."""
+    """Remove a module from ``sys.modules``, so that the next request for its text loads a new one."""
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
 
 
 def _release(module: ModuleType) -> None:
-    """Take a module out of the tables of the process."""
+    """Remove a module from the global tables of Python and Numba."""
     found = _leases.get(module.__name__)
-    if found is not None and found.module is module:  # asked for in this moment
+    if found is not None and found.module is module:  # requested again in the meantime
         return
     forget(module)
     place = module.__spec__.origin if module.__spec__ is not None else None
@@ -63,13 +66,13 @@ def _release(module: ModuleType) -> None:
 
 
 def _compiled(module: ModuleType) -> Iterator[Any]:
-    """What Numba has compiled for the functions of a module, those that take the place of others included."""
+    """Yield the dispatchers that Numba has compiled for the functions of a module, including overloads."""
     from numba.core import registry, types
 
     typing = registry.cpu_target.typing_context
     for function in [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]:
         kind = None
-        with contextlib.suppress(ValueError, TypeError):  # a function that Numba has not seen
+        with contextlib.suppress(ValueError, TypeError):  # a function that Numba has not compiled
             kind = typing.resolve_value_type(function)
         if isinstance(kind, types.Dispatcher) and isinstance(kind.dispatcher, registry.CPUDispatcher):
             yield kind.dispatcher

@@ -1,4 +1,4 @@
-"""Calls like the last one: their arguments need no checks, no conversions and no new sizes."""
+"""Repeated calls: arguments like those of the last call need no checks, conversions or new sizes."""
 
 from __future__ import annotations
 
@@ -9,57 +9,61 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.ir.programs import Argument
-from sympy_tensordiff.codegen.run.arguments import Prepared, unlocked
+from sympy_tensordiff.codegen.run.arguments import PreparedArguments, writable_alias
 
 _INDICES = np.dtype(np.int64)
 
-MOST_DATA = 2**22
-"""Bytes of an array of integers of which a copy is kept, to see whether it is the same in the next call.
+MAX_COMPARED_BYTES = 2**22
+"""The most bytes of an integer array that is copied and compared with that of the next call.
 
-To compare 4 MB takes 0.6 ms, the checks that it spares 4 ms.
+Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """What a call was like that needed no conversions: all checks would come out the same for another one like it."""
+    """The properties of a call that needed no conversions; the checks of another call with the same ones would also
+    pass.
+    """
 
     expected: tuple[tuple[Any, Any, Any], ...]
-    """Of each argument the type; then dtype and shape of an array, or None and the number."""
+    """The type of each argument, then the dtype and shape of an array, or None and the number."""
     data: tuple[tuple[int, bytes], ...]
     """The positions of arrays of integers, with their entries."""
     is_plain: bool
-    """Whether all are arrays of NumPy's own."""
+    """Whether all arguments are NumPy arrays."""
     shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     run: Callable[..., None]
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """What the driver takes; None where the checks have to tell."""
+        """Return ``values`` for the driver; None if they differ from the recorded call, so that they must be
+        checked.
+        """
         if len(values) != len(self.expected):
             return None
         if not self.is_plain:
-            taken = [self._taken(*pair) for pair in zip(values, self.expected, strict=True)]
+            taken = [self._prepare_one(*pair) for pair in zip(values, self.expected, strict=True)]
             return None if any(value is None for value in taken) or not self._has_same_data(values) else taken
-        is_open = True
+        all_writable = True
         for value, (kind, dtype, shape) in zip(values, self.expected, strict=True):
             if type(value) is not kind or value.dtype is not dtype or value.shape != shape:
                 return None
-            # Behaved: aligned, can be written, and in C order.
+            # carray: aligned, writable and in C order.
             if not (flags := value.flags).carray:
                 if not (flags.c_contiguous and flags.aligned):
                     return None
-                is_open = False
+                all_writable = False
         if not self._has_same_data(values):
             return None
-        return values if is_open else [unlocked(value) for value in values]
+        return values if all_writable else [writable_alias(value) for value in values]
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Whether arrays of integers have the entries that were checked: callers change them in place."""
+        """Return whether integer arrays have the entries that were checked: callers may change them in place."""
         return all([values[position].tobytes() == entries for position, entries in self.data])
 
-    def _taken(self, value: Any, expected: tuple[Any, Any, Any]) -> Any:
-        """What the driver takes for one argument; None where the checks have to tell."""
+    def _prepare_one(self, value: Any, expected: tuple[Any, Any, Any]) -> Any:
+        """Return one argument for the driver; None if it must be checked."""
         kind, dtype, shape = expected
         if type(value) is not kind:
             return None
@@ -67,30 +71,35 @@ class Recent:
             return self.dtype.type(value) if kind is float else value if value == shape else None
         try:
             array = np.asarray(value)
-        except Exception:  # of the library whose the value is
+        except Exception:  # raised by the library of the value
             return None
-        return unlocked(array) if _fits(array, dtype) and array.shape == shape else None
+        return writable_alias(array) if _fits(array, dtype) and array.shape == shape else None
 
 
 def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
-    """Whether the driver takes an array as it is, or would if it were not read-only."""
+    """Return whether the driver can use an array as it is, apart from being read-only."""
     return array.dtype is dtype and array.flags.c_contiguous and array.flags.aligned
 
 
 def remember(
-    arguments: Sequence[Argument], values: Sequence[Any], prepared: Prepared, run: Callable[..., None]
+    arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> Recent | None:
-    """What to know of a call to answer the next one sooner; None where that has to be checked, too."""
-    if prepared.suspects:  # whether data lead out of an array may depend on numbers
+    """Return the properties of a call for `Recent`; None if its next call must be checked, too."""
+    if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
     expected: list[tuple[Any, Any, Any]] = []
     data: list[tuple[int, bytes]] = []
     for argument, value, converted in zip(arguments, values, prepared.values, strict=True):
         kind = type(value)
-        if argument.symmetric:  # the entries have to be looked at
+        if argument.symmetric:  # the entries have to be checked
             return None
         if argument.dtype == "integer":
-            if kind is not np.ndarray or not value.ndim or not _fits(value, _INDICES) or value.nbytes > MOST_DATA:
+            if (
+                kind is not np.ndarray
+                or not value.ndim
+                or not _fits(value, _INDICES)
+                or value.nbytes > MAX_COMPARED_BYTES
+            ):
                 return None
             data.append((len(expected), value.tobytes()))
             expected.append((kind, value.dtype, value.shape))
@@ -109,21 +118,21 @@ def remember(
 
 
 # ---------------------------------------------------------------------------- memory of temporaries
-# Workspaces: memory of temporaries from call to call: new pages cost more than what is computed in them.
+# Workspaces: temporaries reused between calls, since new pages of memory cost more than the computation in them.
 
 
-MOST = 2**28
-"""More bytes are given back after each call.
+MAX_WORKSPACE_BYTES = 2**28
+"""The most bytes of temporaries that are reused; more are freed after each call.
 
-Time with memory that is kept beside time with new memory, of one thread of an AMD EPYC (glibc): for one temporary of
+Time with reused memory divided by time with new memory, on one thread of an AMD EPYC (glibc): for one temporary of
 0.1 to 1 MB 0.97 to 1.05, of 2 MB 0.42, of 8 MB 0.39, of 72 MB 0.33; the benchmark ``attention`` takes 0.57.
 """
 
 
 class Workspace:
-    """A function that is given its temporaries, of certain shapes, with those of the call before.
+    """Calls ``run_in`` with temporaries that are reused between calls of the same shapes.
 
-    ``tables`` fills those that are the same in all calls, as it has done in ``arrays``.
+    ``tables`` fills the constant temporaries of new ``arrays``; the given ones are filled already.
     """
 
     def __init__(self, run_in: Callable[..., None], arrays: Sequence[np.ndarray[Any, Any]], tables: Any = None) -> None:
@@ -133,13 +142,13 @@ class Workspace:
         self._free = [list(arrays)]
 
     def fits(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-        """Whether the temporaries of a call are like these."""
+        """Return whether the temporaries of a call have the same shapes and dtypes."""
         return self._likes == [(array.shape, array.dtype) for array in arrays]
 
     def __call__(self, *values: Any) -> None:
         try:
             arrays = self._free.pop()
-        except IndexError:  # another thread works with them
+        except IndexError:  # another thread uses them
             arrays = [np.empty(shape, dtype) for shape, dtype in self._likes]
             if self._tables is not None:
                 self._tables(*values, *arrays)
@@ -149,9 +158,10 @@ class Workspace:
 
 
 class Runs:
-    """What a module runs: ``run`` makes its temporaries, ``run_in`` is given those which ``scratch`` makes.
+    """The functions of a loaded module: ``run`` allocates its temporaries, ``run_in`` takes those that ``scratch``
+    allocates.
 
-    Of these, ``tables`` fills what is the same in all calls.
+    ``tables`` fills the constant ones among them.
     """
 
     def __init__(self, run: Callable[..., None], run_in: Any = None, scratch: Any = None, tables: Any = None) -> None:
@@ -161,15 +171,17 @@ class Runs:
         self._scratch = scratch
         self._workspace: Workspace | None = None
 
-    def chosen(self, values: Sequence[Any]) -> Callable[..., None]:
-        """What runs in a call with ``values`` and in others of the same shapes."""
+    def function_for(self, values: Sequence[Any]) -> Callable[..., None]:
+        """Return the function that runs calls with the shapes of ``values``: with reused temporaries unless they are
+        too large.
+        """
         if self._scratch is None:
             return self.run
         arrays = self._scratch(*values)
-        if sum(array.nbytes for array in arrays) > MOST:
+        if sum(array.nbytes for array in arrays) > MAX_WORKSPACE_BYTES:
             self._workspace = None
             return self.run
-        workspace = self._workspace  # another thread may put that for other shapes in its place
+        workspace = self._workspace  # another thread may replace it by one for other shapes
         if workspace is None or not workspace.fits(arrays):
             if self._tables is not None:
                 self._tables(*values, *arrays)

@@ -1,8 +1,8 @@
-"""Nested tuples of results: laid out flat for a program, and back for the caller.
+"""Nested tuples of results: flat in programs, nested for callers.
 
-A structure is a text, ``.`` for one result and parentheses round those of a tuple: ``"."`` is a bare
-result, ``"((..)(..))"`` the four blocks of a Hessian by two variables. It is flat on purpose: tuples
-in tuples are nested as deep as the user likes, and nothing here recurses.
+A structure is a text, ``.`` for one result and parentheses around those of a tuple: ``"."`` is a bare result,
+``"((..)(..))"`` the four blocks of a Hessian with respect to two variables. It is a text so that nothing recurses:
+tuples may be nested arbitrarily deep.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 SINGLE = "."
 
 
-class _End(NamedTuple):
-    """Stands behind the entries of a tuple."""
+class _TupleEnd(NamedTuple):
+    """Marks the end of a tuple on the stack of `flatten`."""
 
     identity: int
 
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
-    """The expressions of ``expr`` from left to right, and their structure.
+    """Return the expressions of ``expr`` from left to right, and their structure; raise ArgumentError for an empty
+    tuple.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')
@@ -39,7 +40,7 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
     inside: set[int] = set()
     while todo:
         value = todo.pop()
-        if isinstance(value, _End):
+        if isinstance(value, _TupleEnd):
             inside.remove(value.identity)
             structure.append(")")
         elif isinstance(value, tuple | list | sympy.Tuple):
@@ -52,7 +53,7 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
                 raise ArgumentError("a list of expressions contains itself: give tuples of expressions")
             inside.add(id(value))
             structure.append("(")
-            todo += [_End(id(value)), *reversed(value)]
+            todo += [_TupleEnd(id(value)), *reversed(value)]
         else:
             leaves.append(value)
             structure.append(SINGLE)
@@ -60,14 +61,16 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
 
 
 def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
-    """What `nest` does for a structure; the usual ones are taken apart here, not in every call."""
+    """Return the function that nests flat results by a structure, with fast paths for a single result and a
+    flat tuple.
+    """
     if structure == SINGLE:
         return lambda values: values[0]
     return tuple if structure == f"({SINGLE * (len(structure) - 2)})" else partial(nest, structure)
 
 
 def nest(structure: str, values: Sequence[Any]) -> Any:
-    """``values`` in nested tuples.
+    """Return flat ``values`` in nested tuples.
 
     >>> nest("(.(..))", [1, 2, 3])
     (1, (2, 3))
@@ -85,7 +88,7 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 
 def fit(structure: str, out: Any) -> list[Any]:
-    """The arrays of ``out``, which is nested as the results are."""
+    """Return the arrays of ``out`` as a flat list; raise if it is not nested like the results."""
     leaves: list[Any] = []
     todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
     while todo:
@@ -105,41 +108,44 @@ def fit(structure: str, out: Any) -> list[Any]:
 
 
 def _noun(structure: str) -> str:
+    """Return the word for the elements of ``out`` in messages."""
     return "entries" if "(" in structure[1:] else "arrays"
 
 
-# ---------------------------------------------------------------------------- arrays that are given
-# The arrays that a caller gives to be filled: they fit, can be written, and share no memory.
+# ---------------------------------------------------------------------------- arrays of the caller
+# Checks of the arrays that a caller gives for the results: shape, dtype, writable, no shared memory.
 
 
 def check_out(
     name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
 ) -> None:
-    """Refuse an array of the host or a device that does not fit or shares memory with one of ``others``."""
+    """Raise if a result array of the host or a device has a wrong shape or dtype, or shares memory with ``others``."""
     is_host = isinstance(out, np.ndarray)
     if out.shape != shape:
         raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
     if out.dtype != dtype:
         raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
-    if not out.flags.writeable if is_host else out.is_locked:
+    if not out.flags.writeable if is_host else out.is_readonly:
         raise ArgumentError(f"out for {name} is read-only")
     if not is_host:
         check_dense(f"out for {name}", out)
     elif not out.flags.c_contiguous and _overlaps_itself(out):
-        raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
+        raise ArgumentError(f"out for {name} has entries that share memory; pass an array without overlapping entries")
     for label, other in others:
-        if _overlap(out, other) if is_host else out.overlaps(other):
+        if _share_memory(out, other) if is_host else out.overlaps(other):
             raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
 
 
 def _overlaps_itself(out: NDArray[Any]) -> bool:
+    """Return whether two entries of an array share memory."""
     places = np.zeros((), np.int64)
     for length, stride in zip(out.shape, out.strides, strict=True):
         places = np.add.outer(places, np.arange(length) * stride)
     return bool(np.unique(places).size != out.size)
 
 
-def _overlap(a: NDArray[Any], b: Any) -> bool:
+def _share_memory(a: NDArray[Any], b: Any) -> bool:
+    """Return whether two host arrays share memory; True if that takes too long to decide."""
     if not isinstance(b, np.ndarray) or not np.may_share_memory(a, b):
         return False
     try:

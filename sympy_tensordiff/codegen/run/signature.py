@@ -1,4 +1,4 @@
-"""The arguments of a callable by their names: keywords, the signature, and the docstring that ``help`` shows."""
+"""The arguments of a callable: keywords, the signature, the docstring, and the arguments of expressions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 OPTIONS = ("out", "stream")
-"""The keywords of a call that are no arguments of the expression."""
+"""The keywords of a call that are not arguments of the expression."""
 
 
 def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
-    """The arguments by the identifiers that keywords can be."""
+    """Return the arguments by identifiers that can be keywords."""
     found: dict[str, Argument] = {}
     for argument in arguments:
         found[unique(argument.label, found, OPTIONS)] = argument
@@ -38,7 +38,7 @@ def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
 
 
 def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
-    """What `inspect.signature` tells of a callable."""
+    """Return the signature of a callable, for `inspect.signature`."""
     kind = inspect.Parameter
     options = OPTIONS if backend == "cuda" else OPTIONS[:1]
     return inspect.Signature(
@@ -50,7 +50,10 @@ def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
 
 
 def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All arguments of a call in their order; ``named`` are those that it gives by keywords."""
+    """Return all arguments of a call in order; raise ArgumentTypeError if one is missing, unknown or given twice.
+
+    ``named`` are the arguments given by keywords.
+    """
     found = parameters(arguments)
     given = dict(zip(found, args, strict=False))
     for name in named:
@@ -66,7 +69,7 @@ def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[
 
 
 def documentation(program: Program, backend: str) -> str:
-    """The docstring of a callable."""
+    """Return the docstring of a callable."""
     given = parameters(program.arguments)
     options = ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
     if backend == "cuda":
@@ -76,15 +79,15 @@ def documentation(program: Program, backend: str) -> str:
         [
             f"({', '.join(given)}) -> {_results(program.structure)}, computed with {backend}.",
             "",
-            *described(program, names.__getitem__, options),
+            *docstring_lines(program, names.__getitem__, options),
             *(f"\n{name} is called {a.label} in the expression." for name, a in given.items() if name != a.label),
         ]
     )
 
 
-def described(program: Program, names: Callable[[str], str], options: Sequence[str] = ()) -> list[str]:
-    """The lines of a docstring on arguments with their shapes and types, on options, and on results."""
-    lines = [f"{names(argument.name)} : {_said(argument)}" for argument in program.arguments]
+def docstring_lines(program: Program, names: Callable[[str], str], options: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a docstring on the arguments with their shapes and types, the options and the results."""
+    lines = [f"{names(argument.name)} : {_type_text(argument)}" for argument in program.arguments]
     lines = ["Parameters", "----------", *lines, *options, ""] if lines or options else []
     lines += ["Returns", "-------"]
     for output in program.outputs:
@@ -93,7 +96,8 @@ def described(program: Program, names: Callable[[str], str], options: Sequence[s
     return lines
 
 
-def _said(argument: Argument) -> str:
+def _type_text(argument: Argument) -> str:
+    """Return the type of an argument, for docstrings."""
     if argument.kind == "integer":
         return "int"
     if argument.kind == "scalar":
@@ -108,15 +112,18 @@ def _said(argument: Argument) -> str:
 
 
 def _results(structure: str) -> str:
+    """Return the results in words, for docstrings."""
     count = structure.count(SINGLE)
     return "the result" if structure == SINGLE else f"a tuple of {count} {'result' if count == 1 else 'results'}"
 
 
-# ---------------------------------------------------------------------------- what users give
+# ---------------------------------------------------------------------------- arguments of expressions
 
 
 def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
-    """What the user expects sizes to be; a key is a symbol or its name."""
+    """Return the sizes that the user expects; keys are symbols or their names. Raise for unknown names or invalid
+    sizes.
+    """
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
     known = {str(symbol.name): variable for symbol, variable in reader.free.items()}
@@ -124,7 +131,7 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
     for key, size in sizes.items():
         name = str(getattr(key, "name", key))
         if name not in known:
-            raise ArgumentError(f"sizes has a value for {name}, which is no size of the expression or its arguments")
+            raise ArgumentError(f"sizes has a value for {name}, which is not a size of the expression or its arguments")
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
         found[known[name]] = size
@@ -132,7 +139,9 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
 
 
 def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
-    """The shape of an argument, and the range of its integers with what tells it."""
+    """Return the shape of an argument, and the range of its integers with the reason for it, as fields of
+    `Argument`.
+    """
     shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
     below = reader.graph.below.get(tensor.name)
     if below is None:
@@ -148,12 +157,15 @@ def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names:
 
 
 def over_names(form: Any, names: dict[Any, str]) -> Any:
-    """A form over names in place of variables."""
+    """Return a form with names in place of variables."""
     return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """The parameters, the names of scalars and integers, and those of the tensors."""
+    """Return the parameters, the names of scalars and integers by variable, and the names of the tensors.
+
+    Raise ArgumentError if two arguments have one name, ArgumentTypeError if one is not a symbol.
+    """
     found: list[Argument] = []
     names: dict[Any, str] = {}
     arrays: dict[str, str] = {}
@@ -162,7 +174,7 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
         label = str(getattr(arg, "name", arg))
         name = unique(label, taken)
         if any(a.label == label for a in found):
-            raise ArgumentError(f"two arguments are called {label}: each symbol may stand in args once")
+            raise ArgumentError(f"two arguments are called {label}: each symbol may occur in args once")
         if isinstance(arg, TensorSymbol):
             reader.tensor(arg)
             arrays[arg.name] = name
@@ -182,7 +194,7 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
 
 
 def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
-    """The parameters of expressions under the names of their symbols, without any kernel."""
+    """Return the parameters of expressions under the names of their symbols, without compiling kernels."""
     reader = Reader(Graph())
     reader.use((*exprs, *args))
     arguments, _, _ = read_arguments(reader, args)
@@ -192,7 +204,7 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 
 
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """What checks arguments and reads sizes off them.
+    """Return the object that checks arguments and computes sizes from them.
 
     Raises
     ------
@@ -205,7 +217,7 @@ def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool =
 
 
 def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
-    """Every tensor and scalar of the expressions is an argument."""
+    """Raise ArgumentError if a tensor or scalar of the expressions is not an argument."""
     missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
     for node in reachable(*nodes):
         if node.op == "tensor" and node.data[0] not in arrays:
@@ -217,7 +229,7 @@ def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], a
 
 
 def check_functions(nodes: Sequence[Node]) -> None:
-    """One name means one function."""
+    """Raise ArgumentError if two different functions have one name."""
     known: dict[str, Any] = {}
     for node in reachable(*nodes):
         if node.op == "call" and is_external(node):

@@ -1,14 +1,13 @@
-"""Kernels on several cores: which ones, and when Numba's threads may be used.
+"""Kernels on several cores: which kernels are worth it, and safe use of Numba's thread pool.
 
-A kernel runs its first axis in blocks, and no sum is divided: results do not depend on the number
-of threads. (From those of the serial kernel they may differ in their last bits, since a compiler
-orders the vectors of additions in a loop as it likes.) Numba's pool of threads may not survive a
-fork, and some of its pools take one caller at a time; so calls wait for each other, and a process
-that was forked after the pool had begun runs the serial code.
+A kernel runs blocks of its first axis in parallel, and no sum is divided: results do not depend on the number of
+threads. (They may differ from those of the serial kernel in the last bits, since compilers reorder vectorised sums.)
+Numba's thread pool may not survive a fork, and some of its pools allow one caller at a time; so calls wait for each
+other, and a process that was forked after the pool was started runs the serial code.
 
-BLAS has threads of its own. Two pools take each other's cores: a thread that has nothing to do spins for some
-milliseconds before it sleeps. So products of matrices run on Numba's threads, too, a panel on each, and BLAS
-is told to use one thread meanwhile, where the whole program is one compiled function with such products.
+BLAS has threads of its own. Two pools compete for cores: an idle thread spins for some milliseconds before it sleeps.
+So matrix products run on Numba's threads, too, a panel on each, and BLAS is limited to one thread meanwhile, if the
+whole program is one compiled function with such products.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from contextlib import nullcontext
 from math import prod
 from typing import Any
 
-from sympy_tensordiff.codegen.emit.matrix_products import is_plain
+from sympy_tensordiff.codegen.emit.matrix_products import needs_no_copies
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Program, Trapezoid, kernels_of
@@ -32,10 +31,10 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalar
 from sympy_tensordiff.codegen.schedule.fusion import runs_in_blocks
 
 PARALLEL_WORK = 10_000_000
-"""A kernel of about so many operations, 0.1 to 2.5 ms, is worth other cores, and compiling for them.
+"""The number of operations from which a kernel, of 0.1 to 2.5 ms, runs on several cores.
 
-Measured on two idle cores of an AMD EPYC, in ms on one and on two, for kernels of about so many operations; for 10**7
-also after a pause of 3 ms, in which the threads fall asleep:
+Measured on two idle cores of an AMD EPYC, in ms on one and on two, by number of operations; for 10**7 also after a
+pause of 3 ms, in which the threads fall asleep:
 
 ====================  ============  ============  ============  =============
 kernel                10**6         3 * 10**6     10**7         after a pause
@@ -45,56 +44,58 @@ sin(x)                0.098, 0.092  0.277, 0.184  0.892, 0.567  0.991, 0.782
 sums of squares       0.019, 0.022  0.040, 0.029  0.124, 0.072  0.238, 0.212
 ====================  ============  ============  ============  =============
 
-On a busy machine the thread that gets no core is waited for: 24 ms in half of the calls, of whatever size, 72 at most.
+On a busy machine, calls wait for the thread that gets no core: 24 ms in half of the calls of any size, 72 at most.
 """
 
-FURTHER_WORK = PARALLEL_WORK // 4
-"""Beside such a kernel, so many are."""
+ADDITIONAL_PARALLEL_WORK = PARALLEL_WORK // 4
+"""The number of operations from which further kernels run on several cores, if one has `PARALLEL_WORK`."""
 
 _lock = threading.Lock()
 _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """The functions of the steps that can run in blocks, of a program whose kernels run together where they can."""
+    """Return the functions of the steps that can run in blocks; ``program`` has fused kernels."""
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, Contraction)]
     return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
 
 
 def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
-    """The functions of the steps that are worth several cores, if there are any.
+    """Return the functions of the steps that are worth several cores for these sizes; empty if there are none.
 
-    None where these are products of matrices only, as they lie: BLAS runs them on all cores as well as it can.
+    Also empty if these are only matrix products without copies: BLAS uses all cores for them itself.
     """
     work = kernel_work(program, sizes)
     works = {
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
-    if all(isinstance(step, Contraction) and is_plain(step) for step in large):
+    if all(isinstance(step, Contraction) and needs_no_copies(step) for step in large):
         return frozenset()
     if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
         return frozenset()
-    return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
+    return frozenset(function_name(step) for step, found in works.items() if found >= ADDITIONAL_PARALLEL_WORK)
 
 
 def has_compiled_products(program: Program) -> bool:
-    """Whether compiled code calls BLAS."""
+    """Return whether compiled code calls BLAS."""
     compiled = Contraction | Trapezoid if is_compiled_whole(program) else Trapezoid
     return any(isinstance(step, compiled) for step in program.kernels)
 
 
-def guarded(
+def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """``run``, one caller at a time, or what ``serial`` gives where the threads belong to another process.
+    """Return ``run`` restricted to one caller at a time; in a forked process, it calls the function that ``serial``
+    returns.
 
-    ``has_products``: whether products of matrices are compiled, too, for Numba's threads. Where Python calls a library
-    between kernels, that keeps its threads; where nothing calls BLAS, there is no need to load it.
+    ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
+    kernels keeps its threads; without any call of BLAS, it is not loaded.
     """
 
     def call(*values: Any) -> None:
+        """Call ``run`` with the threads, or the serial code."""
         start_pool()
         if _owner != os.getpid():
             serial()(*values)
@@ -106,7 +107,7 @@ def guarded(
 
 
 def start_pool() -> None:
-    """Start Numba's threads, which code from disk expects to be there; they belong to this process."""
+    """Start Numba's thread pool, which code from disk needs; note the process that owns it."""
     global _owner
     if _owner is None:
         _owner = os.getpid()
@@ -115,36 +116,36 @@ def start_pool() -> None:
 
 @functools.cache
 def _blas() -> Any:
-    """The controller of the libraries of BLAS."""
+    """Return the controller of the threads of BLAS."""
     importlib.import_module("scipy.linalg.cython_blas")  # what compiled code calls
     return importlib.import_module("threadpoolctl").ThreadpoolController()
 
 
 # ---------------------------------------------------------------------------- work of a kernel
-# About how much each kernel computes, for numeric sizes: in no time, however large they are.
+# Estimates of the work of each kernel for numeric sizes, in constant time.
 
 
 ELEMENTARY_WORK = 20
-"""An elementary function takes about as long as so many additions."""
+"""The number of additions that take as long as an elementary function."""
 
 LIBRARY_SPEED = 10
-"""As many multiplications of a library for matrices take as long as one in a loop."""
+"""The number of multiplications in BLAS that take as long as one in a loop."""
 
 
-class _Unknown(int):
-    """Stands for data in bounds: 0, and so are all its entries."""
+class _ZeroData(int):
+    """The value of integer arrays in bounds, for estimates: 0, and so are all entries."""
 
-    def __getitem__(self, place: Any) -> _Unknown:
+    def __getitem__(self, place: Any) -> _ZeroData:
         return self
 
 
 def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """About how many operations and reads each kernel makes, by the name of its function.
+    """Return the approximate number of operations and reads of each step, by the name of its function.
 
-    Loops whose ranges depend on axes and other loops count as in the middle of those; what stands behind
-    a condition counts as if that held.
+    Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
+    guard held.
     """
-    values: dict[str, Any] = {a.name: _Unknown() for a in program.arguments if a.dtype == "integer"} | dict(sizes)
+    values: dict[str, Any] = {a.name: _ZeroData() for a in program.arguments if a.dtype == "integer"} | dict(sizes)
     shapes = array_shapes(program)
     found = {}
     for kernel in program.nests:
@@ -153,7 +154,7 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             length = max(extent.evaluate(values), 0)
             work *= length
             values[axis] = length // 2
-        found[function_name(kernel)] = work * _block(kernel.body, values)
+        found[function_name(kernel)] = work * _body_work(kernel.body, values)
     for step in program.kernels:
         if isinstance(step, Contraction | Trapezoid | Correlation):
             lengths = (dict(step.labels) if isinstance(step, Correlation) else extents(step, shapes)).values()
@@ -162,27 +163,30 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _block(body: Iterable[Statement], values: dict[str, Any]) -> int:
+def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
+    """Return the approximate number of operations of statements, at least 1."""
     total = 0
     for statement in body:
         if isinstance(statement, Loop):
             try:
-                low = max(-_floor(bound, values, -1) for bound in statement.lows)
-                high = min(_floor(bound, values, 1) for bound in statement.highs)
-            except ZeroDivisionError:  # it stands behind a condition that does not hold for these sizes
+                low = max(-_bound_value(bound, values, -1) for bound in statement.lows)
+                high = min(_bound_value(bound, values, 1) for bound in statement.highs)
+            except ZeroDivisionError:  # guarded by a condition that fails for these sizes
                 continue
             values[statement.variable] = (low + high) // 2
-            total += max(high - low + 1, 0) * _block(statement.body, values)
+            total += max(high - low + 1, 0) * _body_work(statement.body, values)
         elif isinstance(statement, If):
-            total += _block(statement.body, values)
+            total += _body_work(statement.body, values)
         else:
-            total += sum(_weight(scalar) for scalar in scalars([statement]))
+            total += sum(_operation_work(scalar) for scalar in scalars([statement]))
     return max(total, 1)
 
 
-def _floor(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
+def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
+    """Return ``sign`` times a bound, rounded down."""
     return sign * bound.form.evaluate(values) // bound.divisor
 
 
-def _weight(scalar: Any) -> int:
+def _operation_work(scalar: Any) -> int:
+    """Return the work of one scalar operation."""
     return ELEMENTARY_WORK if isinstance(scalar, Operation) and scalar.function in ELEMENTARY else 1
