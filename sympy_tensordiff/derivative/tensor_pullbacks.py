@@ -173,6 +173,7 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
+            """Return the cotangent of the argument at `position` from the part `part` of that of the node."""
             return pull(graph, node, part, position)
 
         pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)

@@ -193,6 +193,7 @@ def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
 
 
 def _is_integer(exponent: Node) -> bool:
+    """Whether `exponent` is a constant integer."""
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 

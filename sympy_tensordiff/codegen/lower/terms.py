@@ -151,6 +151,7 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
 
 
 def _is_positive(exponent: Node) -> bool:
+    """Whether `exponent` is a positive constant."""
     return exponent.op == "const" and exponent.data > 0
 
 

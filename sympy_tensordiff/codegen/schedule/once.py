@@ -114,9 +114,11 @@ def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Ca
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
 
     def form(one: Affine) -> Affine:
+        """Return `one` with names in place of known entries of data."""
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
+        """Return a read or index with names in place of known entries; another value as it is."""
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))
         if not isinstance(one, Load):

@@ -131,6 +131,7 @@ class _Stages:
         low = loop.lows[0].form + Affine.variable(part)
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+            """Return the loop that is cut with the rounds of one part; another statement as it is."""
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
             return (replace(statement, lows=(Bound(low),), step=count),)
@@ -188,6 +189,7 @@ def rounds(loop: Loop, own: set[str]) -> Affine | None:
 
 
 def _is_short(length: Affine) -> bool:
+    """Whether `length` is constant and small, so that a loop stays whole."""
     return length.is_constant and length.constant < SHORT
 
 
@@ -223,6 +225,7 @@ def _joined(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return an addition to the inner sum as one to the outer sum; another statement as it is."""
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
