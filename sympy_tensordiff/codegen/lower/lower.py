@@ -63,6 +63,7 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return the value of `node` in `block`: the entry of an array that stores it, or computed there."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
@@ -179,6 +180,7 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return the read of a tensor's array; of a computed tensor that of its array, or the entry itself."""
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -201,6 +203,7 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return an accumulator that gets the value of the body behind an `If`."""
         name = self._local("s")
         block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -352,6 +355,7 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+        """Return the lower and upper bounds of the loop over `v` by rows without `inner` variables."""
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in quotients_of(v, own))
         return lows, highs

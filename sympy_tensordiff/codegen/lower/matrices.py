@@ -135,10 +135,9 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """The two groups of factors whose product costs least; None where that is not less than loops cost.
+        """Return the two groups of factors whose product costs least; None where that is not less than loops cost.
 
-        Of products that cost the same, one of two factors within a sum of the others comes first: other sums of these
-        factors may need it, too.
+        Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
         matrices = [self._matrix((factor,), split) for factor in split.factors]
         found = merged(matrices, lambda matrix: self.planner.entries(matrix.labels, split.context, self.hints))
@@ -172,6 +171,7 @@ class Matrices(Storage):
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
+        """Return the product of `factors` as a matrix with its labels."""
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
@@ -214,6 +214,7 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
+        """Return the cost of the product of two matrices: its sizes, and the entries copied for it."""
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
         copied = 0
@@ -225,6 +226,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
+        """Return about how many entries an array with the axes `labels` has."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
@@ -349,10 +351,7 @@ class Matrices(Storage):
         return orders
 
     def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """How many of the arrays that a matrix reads, as far as these are known, run along a label rather than another.
-
-        These have the one on their last axis and the other on one before.
-        """
+        """Return how many arrays that a matrix reads have `label` on their last axis and `other` before it."""
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
         while stack:

@@ -108,6 +108,7 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
+        """Add the kernel of a result, see `output`."""
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -259,6 +260,7 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
+        """Return `node` as functions of few integers, those with the same origin as earlier ones first."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
@@ -271,6 +273,7 @@ class Storage:
         return next((a for a in arrays if all(implied(row, known) for row in a.candidate.rows)), None)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
+        """Return the index in an array at which the candidate is stored."""
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
         return tuple(index[place] for place in stored.order) or index
 
@@ -287,6 +290,7 @@ class Storage:
         return name, lows, extents
 
     def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
+        """Add the kernel of a new array that stores a candidate, with its axes in `order`; return the array."""
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
         order = candidate.order(context) if order is None else order
@@ -332,6 +336,7 @@ class Storage:
         return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
 
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
+        """Whether an array for `node` has fewer axes, its `rank`, than axes and loops around run."""
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
