@@ -175,7 +175,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether `node` is a positive index form (by `facts`) or a constant power of one, as ``1/m`` of a size."""
+    """Whether `node` is a constant power of an index form that `facts` imply to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
 
