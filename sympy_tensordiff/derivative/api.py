@@ -76,7 +76,7 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """The pullbacks through ``value``, which is ``given`` in the classes of this package."""
+    """Return the pullbacks of `cotangent` through `value`, the lifted form of `given`, as `wrt` is one or several."""
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
@@ -237,7 +237,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
-    """The derivative of a parsed expression; as the sweep leaves it, unless ``simplify``."""
+    """Return the Jacobian of a parsed expression; as the sweep leaves it unless `simplify` is set."""
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
     nodes = work.jacobians([work.leaf(variable)])
     return work.finish_all(nodes)[0] if simplify else write_all(work.reader, nodes)[0]
@@ -346,12 +346,12 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
 
 
 def _variable(value: Any, wrt: Any) -> Any:
-    """A variable in the classes of this package; or a named part, whose cotangent is asked for."""
+    """Return the variable `wrt` in the classes of this package; a named part as it is."""
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
 def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
-    """The derivatives by each variable, one or several as the variables are; by a matrix of SymPy's such a matrix."""
+    """Return the derivatives `parts`, one or several as `wrt` is; with respect to a SymPy matrix as such a matrix."""
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
     results = Derivatives(found)
@@ -359,17 +359,20 @@ def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
 
 
 def _is_tuple(argument: Any) -> bool:
-    """Whether several variables, or one tangent for each of them, are given."""
+    """Whether `argument` is a sequence of several variables or tangents."""
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 
 def _several(wrt: Any) -> tuple[Any, ...]:
-    """The variables, where one or several are given."""
+    """Return the variables in `wrt`, one or several, as a tuple."""
     return tuple(wrt) if _is_tuple(wrt) else (wrt,)
 
 
 def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Variables and what goes with each of them."""
+    """Return the variables and the vector for each of them, as tuples of one length.
+
+    Raises `ArgumentTypeError` if only one is a tuple, `ArgumentError` if the lengths differ.
+    """
     if _is_tuple(wrt) != _is_tuple(vectors):
         raise ArgumentTypeError(
             f"wrt and {what} must both be tuples, or none of them, not {wrt!r} and {vectors!r}; "
@@ -383,7 +386,7 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """The work on a scalar expression."""
+    """Return the `Differentiation` of the scalar `s`; raise `ShapeError` for a tensor."""
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")

@@ -43,7 +43,7 @@ AXES = "pqrstuvw"
 
 
 class Differentiation:
-    """One derivative (or several) of one expression.
+    """The state that all derivatives of one expression share: its graph, its reader, and what is known of its input.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Differentiation:
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
-        """The same work, with another node of it as the expression."""
+        """Return a copy of this state with `node`, a node of the same graph, as the expression."""
         other = copy(self)
         other.root = node
         return other
@@ -82,20 +82,23 @@ class Differentiation:
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
-        """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        """Return the variable `wrt` in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
         if isinstance(wrt, Base):
             return wrt
         refuse_array(wrt)
         return lift_native(wrt, self.reader.tensors.values())
 
     def _tensors(self, variables: Sequence[Any]) -> list[Node]:
-        """The tensors among variables, and those of entries."""
+        """Return the nodes of the tensors among `variables`, and of the tensors of which they are entries."""
         lifted = [self.variable(v) for v in variables]
         found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
         return [self.reader.tensor(v) for v in found if isinstance(v, (TensorSymbol, NamedTensor))]
 
     def leaf(self, wrt: Any) -> Node:
-        """The node of a variable: a tensor or a real scalar symbol."""
+        """Return the node of the variable `wrt`, a tensor or a real scalar symbol.
+
+        Raises `UnsupportedError`, or an argument error, for a variable that nothing can be differentiated by.
+        """
         wrt = self.variable(wrt)
         if isinstance(wrt, NamedTensor) and not self.keeps_names:
             raise UnsupportedError(
@@ -116,10 +119,11 @@ class Differentiation:
         raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
+        """Return the extents of a tensor `leaf`; () for a scalar."""
         return leaf.data[1] if leaf.op == "tensor" else ()
 
     def axes(self, count: int, avoid: Sequence[str] = ()) -> list[str]:
-        """Names for the indices of a result, unlike those in the expression."""
+        """Return `count` names for the indices of a result, unlike those in the expression and in `avoid`."""
         names = [name for name in AXES if name not in self.names and name not in avoid]
         more = (name for n in count_up() if (name := f"p_{n}") not in self.names and name not in avoid)
         return [*islice(chain(names, more), count)]
@@ -127,37 +131,39 @@ class Differentiation:
     # -------------------------------------------------------------- results
 
     def finish(self, node: Node, facts: Sequence[Row] = ()) -> Any:
-        """The simplified result as a SymPy expression."""
+        """Return the derivative `node`, simplified under further `facts`, as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
-        """Several simplified results as SymPy expressions, which share what they have in common."""
+        """Return the derivatives `nodes`, simplified, as SymPy expressions that share what they have in common."""
         return write_all(self.reader, self.simplified_all(nodes))
 
     def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
+        """Return the derivative `node` simplified under the facts of the input and further `facts`."""
         return self.simplified_all([node], facts)[0]
 
     @no_collection()
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
+        """Return the derivatives `nodes` simplified under the facts of the input and further `facts`."""
         function = (self.root, *self.inputs)
         return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
 
     def sizes(self) -> frozenset[int]:
-        """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""
+        """Return the variables that are never bound: sizes in the shapes of tensors and comprehensions."""
         nodes = (*self.reader.leaves(), self.root, *self.inputs)
         if self._sizes[0] != nodes:
             self._sizes = nodes, size_variables(nodes)
         return self._sizes[1]
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
-        """The cotangents of all leaves from one sweep, as tensors over their axes."""
+        """Return the cotangents of all `leaves` out of one reverse sweep, as tensors over their axes."""
         if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """The same in index notation, with the cotangent of an entry as a node over the variables of the entry."""
+        """Return the same in index notation; `cotangent` takes the axes of an entry and returns its cotangent."""
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
@@ -165,16 +171,16 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """A sweep from all entries, over axes that rows bound, or from one; closed nodes tell what all entries need."""
+        """Return a finished sweep to `leaves` from the entries `body`: all over `axes` that `rows` bound, or one."""
         certain = unconditional(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, certain)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
-        """A sweep for expressions of whole tensors."""
+        """Return a reverse sweep over whole tensors to `leaves`, which is still to be started."""
         return TensorSweep(self.graph, leaves, self.sizes(), self.axes)
 
     def pushforward(self, leaves: Sequence[Node], directions: Sequence[Node]) -> Node:
-        """The tangent of the expression from those of the leaves, which may repeat."""
+        """Return the tangent of the expression when `leaves`, which may repeat, move in `directions`."""
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(self.symmetric_part(leaf, tangent) if self.is_whole else tangent)
@@ -187,13 +193,17 @@ class Differentiation:
         return self.graph.comprehension(axes, shape, node) if shape else node
 
     def tabulate(self, leaf: Node, sweep: Sweep) -> Node:
+        """Return the cotangent of `leaf` in a finished `sweep`, as a tensor over the axes of the leaf."""
         extents = self.extents(leaf)
         axes = [self.graph.fresh(name) for name in self.axes(len(extents))]
         entry = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
         return self.graph.comprehension(axes, extents, entry) if extents else entry
 
     def cotangent_at(self, sweep: Sweep, leaf: Node, index: Sequence[Affine]) -> Node:
-        """The derivative by an entry of a leaf: of a symmetric one the mean of those by both entries that are equal."""
+        """Return the derivative with respect to the entry `index` of `leaf` in a finished `sweep`.
+
+        That of a symmetric leaf is the mean of those by both entries that are equal.
+        """
         graph = self.graph
         entry = sweep.at(leaf, index)
         if leaf not in graph.symmetric:
@@ -201,9 +211,9 @@ class Differentiation:
         return graph.scale(Fraction(1, 2), graph.add((entry, sweep.at(leaf, index[::-1]))))
 
     def symmetric_part(self, leaf: Node, node: Node) -> Node:
-        """A derivative by a leaf, or a direction in which it moves: by a symmetric one its symmetric part.
+        """Return the symmetric part of `node`, a derivative or a direction of a symmetric `leaf`; else `node`.
 
-        That is the projection onto the space in which a symmetric matrix moves, in the last two axes of ``node``.
+        That is the projection onto the space in which a symmetric matrix moves, in the last two axes of `node`.
         """
         graph = self.graph
         if leaf not in graph.symmetric or not node.shape or graph.symmetric.get(node):
@@ -219,7 +229,7 @@ class Differentiation:
         return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
     def entry(self) -> tuple[Sequence[int], Rows, Node]:
-        """The expression entry by entry: its axes, their ranges and the entry there; no axes for a scalar."""
+        """Return the axes of the expression, their ranges and the entry at them; no axes for a scalar."""
         graph, root = self.graph, self.root
         if root.op == "comprehension":
             return graph.open(root)
@@ -230,15 +240,15 @@ class Differentiation:
         return (), (), root
 
     def jacobian(self, leaf: Node) -> Node:
-        """Axes of the value first, axes of the variable last."""
+        """Return the Jacobian with respect to `leaf`: axes of the value first, axes of the variable last."""
         return self.jacobians([leaf])[0]
 
     def jacobians(self, leaves: Sequence[Node]) -> list[Node]:
-        """The derivatives by several variables; of an expression of whole tensors out of one sweep."""
+        """Return the Jacobians with respect to `leaves`; of whole tensors out of one sweep."""
         return self.jacobians_with_pullbacks(leaves)[0]
 
     def jacobians_with_pullbacks(self, leaves: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-        """The derivatives by several variables, and those by all nodes that are known on the way to them."""
+        """Return the Jacobians with respect to `leaves`, and a mapping of all nodes on the way to theirs."""
         if not self.is_whole:
             results = [self.entrywise_jacobian(leaf) for leaf in leaves]
             return results, dict(zip(leaves, results, strict=True))
@@ -247,11 +257,11 @@ class Differentiation:
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def slopes(self, leaves: Sequence[Node]) -> list[Node]:
-        """The derivatives of a gradient by several variables: forward over reverse, of expressions of whole tensors."""
+        """Return the Jacobians of a gradient with respect to `leaves`: forward over reverse for whole tensors."""
         return [*map(self.forward_jacobian, leaves)] if self.is_whole else self.jacobians(leaves)
 
     def forward_jacobian(self, leaf: Node) -> Node:
-        """The derivative of an expression of whole tensors by a variable, out of a forward sweep."""
+        """Return the Jacobian of an expression of whole tensors with respect to `leaf`, by a forward sweep."""
         graph, axes = self.graph, self.extents(leaf)
         unit = self.symmetric_part(leaf, graph.delta(axes)) if axes else graph.one
         tangent = TensorPushforward(graph, {leaf: [unit]}, self.sizes(), self.axes, axes).tangent(self.root)
@@ -259,7 +269,7 @@ class Differentiation:
         return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
-        """The derivative of an entry, as a tensor over the axes of both."""
+        """Return the Jacobian of index notation with respect to `leaf`, over the axes of the value and of the leaf."""
         graph = self.graph
         value_axes, _, body = self.entry()
         shape = self.root.shape
@@ -271,7 +281,10 @@ class Differentiation:
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
 
     def derivative(self, variable: Any) -> tuple[Node, tuple[Row, ...]]:
-        """By an entry, of the shape of the expression, else the Jacobian; and the facts about the entry."""
+        """Return the derivative with respect to `variable`, and the constraints on the indices of an entry.
+
+        With respect to an entry it has the shape of the expression, else it is the Jacobian.
+        """
         variable = self.variable(variable)
         if not isinstance(variable, TensorEntry):
             return self.jacobian(self.leaf(variable)), ()
@@ -289,7 +302,10 @@ class Differentiation:
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 
     def by_entry(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """The derivative of an expression of whole tensors by one entry: of a scalar the entry of its gradient."""
+        """Return the derivative of whole tensors with respect to the entry `index` of `leaf`.
+
+        Of a scalar that is the entry of its gradient.
+        """
         graph = self.graph
         if not self.root.shape:
             (gradient,) = without_sparse_operands(graph, self.pullbacks([leaf], graph.one))
@@ -301,7 +317,7 @@ class Differentiation:
 
 
 def entry_derivative(expr: Any, variable: Any) -> Any:
-    """What plain ``diff`` gives for one of our nodes: the hook of the SymPy classes.
+    """Return the derivative of `expr` with respect to `variable`, for plain ``diff`` on the classes of this package.
 
     ``variable`` is an entry ``A[p, q]``, a scalar symbol, or a whole tensor (then ``expr`` is one too).
     """
@@ -310,7 +326,7 @@ def entry_derivative(expr: Any, variable: Any) -> Any:
 
 
 def check_shape(tensor: Any, like: Any, what: str) -> None:
-    """Raises unless ``tensor`` has the shape of ``like`` (both tensor expressions or scalars)."""
+    """Raise `ShapeError` unless `tensor`, which the message calls `what`, has the shape of `like`."""
     got, wanted = getattr(tensor, "shape", ()), getattr(like, "shape", ())
     if len(got) != len(wanted) or any(sympy.expand(a - b) != 0 for a, b in zip(got, wanted, strict=True)):
         raise ShapeError(f"{what} has shape {tuple(got)}, but {tuple(wanted)} is needed: the shape of {like}")
@@ -323,14 +339,18 @@ class Derivatives(tuple[Any, ...]):
 
     @property
     def flat(self) -> list[Any]:
-        """The derivatives, those of the rows of a Hessian one after the other."""
+        """The derivatives in one list; the rows of a Hessian follow one another."""
         return [part for row in self for part in (row if isinstance(row, Derivatives) else (row,))]
 
     def _repr_latex_(self) -> str:
+        """Return the derivatives as one LaTeX formula."""
         return rf"$\displaystyle {hooks.formula(self.flat)}$"
 
     def _repr_html_(self) -> str:
-        """A table, in which the blocks of a Hessian have rows and columns; with named parts, whose meaning follows."""
+        """Return the derivatives as an HTML table, a Hessian in rows and columns.
+
+        Derivatives with named parts are one formula, followed by the meaning of the names.
+        """
         rows = (row if isinstance(row, Derivatives) else (row,) for row in self)
         table = [[hooks.formula([part]) for part in row] for row in rows]
         if named_in(self.flat):

@@ -131,7 +131,7 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 def _symbols(
     reader: Reader, parts: Sequence[Part], chosen: Mapping[Key, str], taken: set[str]
 ) -> dict[Key, TensorSymbol]:
-    """A tensor for each part, by the name that is chosen or by a number."""
+    """Return a tensor symbol for each of `parts`, named as in `chosen`, or ``t0``, ``t1``, … as far as not `taken`."""
     free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())
     forms = Forms(reader)
     return {
@@ -148,7 +148,10 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """The definitions of all symbols, and the expressions; the last roots are definitions of ``own``."""
+    """Return the definitions of all symbols, and the expressions in terms of them.
+
+    The last of `roots` are the definitions of the symbols `own`.
+    """
     definitions, replaced = parts.replaced(roots, leaves)
     # From here on a named expression is what its name stands for elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
@@ -161,7 +164,7 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """The part that is to have a name."""
+    """Return the key of the part `node`; raise `ArgumentError` if it cannot have a name, or if `name` is taken."""
     found = parts.find(node)
     if found is None:
         raise ArgumentError(
@@ -174,10 +177,11 @@ def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> 
 
 
 def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
-    """The symbols, each after those in its definition."""
+    """Return the symbols in `defined`, each after those in its definition."""
     order: dict[TensorSymbol, None] = {}
 
     def below(symbol: TensorSymbol) -> list[TensorSymbol]:
+        """Return the symbols in the definition of `symbol`, sorted by name."""
         return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
 
     for symbol in defined:
@@ -239,7 +243,10 @@ def name(expr: Scalar, name: str) -> NamedTensor:
 
 
 def _checked(names: Any) -> dict[Any, str]:
-    """The names by the expressions that they are given to."""
+    """Return `names` with lifted expressions as keys; {} for None.
+
+    Raises `ArgumentTypeError` unless it is a mapping to strings, `ArgumentError` if a name repeats.
+    """
     if names is None:
         return {}
     if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names.values()):

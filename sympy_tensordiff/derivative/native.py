@@ -1,4 +1,4 @@
-"""Functions of and by SymPy's own notation: `diff`, `simplify_deltas`, and matrices as results."""
+"""Differentiation in SymPy's own notation: `diff`, `simplify_deltas`, and matrices as results."""
 
 from __future__ import annotations
 
@@ -78,14 +78,17 @@ def diff(e: Any, *variables: Any) -> Any:
 
 
 def as_scalar(s: Any, what: str) -> Any:
-    """An expression in the classes of this package; of a matrix of SymPy's with one entry, that entry."""
+    """Return `s`, which errors call `what`, in the classes of this package; a SymPy matrix of one entry as that
+    entry.
+    """
     lifted = as_operand(s, what)
     is_entry = isinstance(s, (MatrixExpr, MatrixBase)) and s.shape == (1, 1)
     return only_entry(lifted) if is_entry else lifted
 
 
 def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
-    """A derivative as a matrix of SymPy's, where everything given is in SymPy's notation and the variable is a matrix.
+    """Return the derivative `result` as a SymPy matrix, if all that is given is in SymPy's notation and `wrt` is a
+    matrix.
 
     It stays a tensor where it has no such form, and where not all of its matrices are among those given.
 
@@ -152,12 +155,12 @@ def simplify_deltas(e: Any) -> Any:
 
 
 def _has_ranges(e: Any) -> bool:
-    """Whether there is anything but numbers, entries of symbols, and functions of these."""
+    """Whether `e` contains more than numbers, entries of symbols, and functions of these."""
     return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
 
 
 def _simplified(e: Any) -> Any:
-    """What `sympy.simplify` makes of a binder with deltas; nothing where it cannot be read."""
+    """Return `e` without deltas under sums, for `sympy.simplify`; `e` itself if it cannot be read."""
     try:
         return simplify_deltas(e)
     except TensorDiffError:

@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 
 
 class ProductTree(NamedTuple):
-    """A product of two operands of one kind or the other: leaves, which are operands of the whole, or such products.
+    """A contraction as a binary tree: a leaf is an operand of the whole product, any other node a product of two.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The pullback rules of scalar nodes: one short formula each.
+"""The pullback rules of scalar nodes, one short formula each.
 
 ``rule(graph, node, cotangent, position)`` is the cotangent of the argument at ``position``:
 ``cotangent * d node / d argument``. Kinks: ``abs'(0) = 0``, ``sign' = floor' = 0``; in `Max` and
@@ -14,17 +14,6 @@ number, so is its slope. In a sum, a slope with indices of its own would cost a 
 ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and
 counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
 
-Tied values share the derivative of an extremum over a range equally: with ``M = max_k b(k)``, the derivative with
-respect to ``b(k)`` is ``[b(k) == M] / Sum_k [b(k) == M]``. Conditions on values have no derivative, so the weights are
-constants for the next order, and nothing new has to be differentiated.
-
-Of a product over a range each factor in turn is left out, and nothing is divided: ``D prod_k b(k) / d b(k)`` is
-``prod_{l<k} b(l) * prod_{l>k} b(l)``, which is exact where factors are 0. A product over several indices is a product
-of products: the innermost factor has around it the rest of the product that it stands in, that has the rest of the one
-around it, and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a
-derivative of a derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is
-``1/b(k)``, which neither overflows nor costs a product.
-
 A slope may be infinite at a point where what it is multiplied by is an exact 0, which wins. ``sqrt(S)`` of a sum of
 squares ``S`` has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is
 0, and so are those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope
@@ -34,7 +23,7 @@ choice; and what is not flat, as ``x[i]``, has roots with an infinite derivative
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -48,23 +37,22 @@ from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
-from sympy_tensordiff.simplify.choices import cases_of, is_chosen, number_chosen
+from sympy_tensordiff.simplify.choices import is_chosen, number_chosen
 from sympy_tensordiff.simplify.kinds import kind_of
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
 
 def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """The cotangent that ``node`` hands to an argument.
+    """Return the cotangent of the argument at `position`, from the `cotangent` of `node`.
 
-    Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
+    A derivative that SymPy does not know stays a `Partial`.
     """
     return PULLBACKS[node.op](graph, node, cotangent, position)
 
 
 def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """A rule that is linear in the cotangent, applied to what the cotangent chooses.
+    """Return ``rule(cotangent)``, with the rule applied inside of the choices that the cotangent makes.
 
     Parameters
     ----------
@@ -82,13 +70,17 @@ def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, cert
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether a node is an addition of guards, or a sum or a product of such."""
+    """Whether `node` is an addition of guards, or a sum, a product or an addition of such."""
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
     return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
 
 
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
+    """Return ``rule(cotangent)`` with the rule moved into the choices, guards and additions of the cotangent.
+
+    A cotangent that cannot be taken apart is compared with 0, or with 0 the number of its chosen terms.
+    """
     if cotangent is graph.zero or not is_chosen(graph, cotangent):
         return rule(cotangent)
     if cotangent.op == "sum":
@@ -123,17 +115,17 @@ def _indices(node: Node) -> frozenset[int]:
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D (a + b) / d a = 1"""
+    """Pull back through an addition: D (a + b) / d a = 1."""
     return cotangent
 
 
 def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D (a b c) / d a = b c"""
+    """Pull back through a product: D (a b c) / d a = b c."""
     return graph.mul((cotangent, *node.args[:position], *node.args[position + 1 :]))
 
 
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
+    """Pull back through a power: D a**b / d a = b a**(b - 1), D a**b / d b = a**b log a."""
     base, exponent = node.args
     if position == 1 and base.op == "const" and base.data <= 0:
         if base.data == 0:  # 0**b is 0 wherever it has a derivative
@@ -160,7 +152,7 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _integer_form(node: Node) -> Affine | None:
-    """The affine form of indices that a scalar node is; None where it is none."""
+    """Return the index form that the scalar `node` equals; None if it is not known to be one."""
     if node.op == "index":
         return node.data  # type: ignore[no-any-return]
     if node.op == "const":
@@ -181,13 +173,14 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _is_integer(node: Node) -> bool:
-    """Whether a scalar node takes integer values only, by its structure."""
+    """Whether the structure of the scalar `node` shows that it has integer values only."""
 
     def is_rounded(part: Node) -> bool:
+        """Whether `part` has integer values whatever its arguments are."""
         return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
 
     def is_closed(part: Node) -> bool:
-        """Whether the value is an integer where those of the arguments are."""
+        """Whether `part` has an integer value where its arguments have."""
         if part.op == "pow":
             return part.args[1].op == "const" and part.args[1].data > 0
         if part.op == "call":
@@ -199,7 +192,7 @@ def _is_integer(node: Node) -> bool:
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
+    """Pull back through a choice: D (a if c else b) / d a = (1 if c else 0); a condition has the derivative 0."""
     if position == 0:
         return graph.zero
     if (node.shape or cotangent.depth <= JOINED_LIMIT) and graph.is_choice(cotangent):
@@ -212,12 +205,12 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D f / d a = 0: steps, and conditions on values"""
+    """Return 0, the pullback through steps and conditions on values: D f / d a = 0."""
     return graph.zero
 
 
 def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D f(a, b) / d a = f_a(a, b)"""
+    """Pull back through a function: D f(a, b) / d a = f_a(a, b)."""
     rule = FUNCTIONS.get(node.data)
     if rule is not None:
         return rule(graph, node, cotangent, position)
@@ -225,12 +218,15 @@ def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D |a| / d a = sign(a)"""
+    """Pull back through an absolute value: D |a| / d a = sign(a)."""
     return graph.mul((cotangent, graph.call(sympy.sign, node.args)))
 
 
 def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D max(a, b) / d a = [a is greatest] / (number of greatest); 0 where a number is among them"""
+    """Pull back through an extremum: D max(a, b) / d a = [a is greatest] / (number of greatest).
+
+    It is 0 where a number is among the greatest.
+    """
     mine = node.args[position]
     if mine.op == "const":
         return graph.zero
@@ -238,6 +234,7 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     others = [a for a in node.args if a.op != "const" and a is not mine]
 
     def beyond(a: Node, b: Node) -> Node:
+        """Return the condition that `a` is greater than `b` for a maximum, less for a minimum."""
         return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
 
     wins = [beyond(mine, a) for a in numbers]
@@ -256,13 +253,13 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers too"""
+    """Pull back through a cube root: D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers too."""
     slope = zero_at_kinks(graph, node, graph.pow(node, graph.const(-2)))
     return graph.mul((cotangent, graph.const(Fraction(1, 3)), slope))
 
 
 def _partial(graph: Graph, node: Node, position: int) -> Node:
-    """The partial derivative of a function at the arguments of ``node``: SymPy's formula, or unevaluated."""
+    """Return the partial derivative of a function at the arguments of `node`: SymPy's formula, or unevaluated."""
     derivative = partial(node.data, len(node.args), position)
     if derivative not in graph.slopes:
         found, dummies = formula(derivative)
@@ -287,7 +284,7 @@ PULLBACKS: dict[str, Rule] = {
 }
 
 CONDITIONS = frozenset(op for op, rule in PULLBACKS.items() if rule is _zero)
-"""The kinds of nodes that depend on nothing smoothly."""
+"""The ops of nodes whose derivative is 0: conditions on values."""
 
 FUNCTIONS: dict[Any, Rule] = {
     sympy.Abs: _abs,
@@ -302,73 +299,11 @@ FUNCTIONS: dict[Any, Rule] = {
 }
 
 
-EXTREMA = frozenset({"max", "min"})
-
-
-def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """What one value of the range, ``body``, gets of the cotangent of a greatest or least value."""
-    if cotangent is graph.zero:
-        return cotangent
-    variables, rows, other = graph.open(node)
-    count = graph.sum(variables, rows, _where_equal(graph, other, node, graph.one))
-    return _where_equal(graph, body, node, graph.mul((cotangent, graph.pow(count, graph.const(-1)))))
-
-
-def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
-    """``result`` where a value is that of a node, 0 elsewhere; values that indices choose are compared one by one.
-
-    Where the indices are known, so is which of them it is: a kernel compares what stands in an array of such values.
-    """
-    terms = []
-    for rows, case in cases_of(graph, value):
-        equal = graph.compare("eq", case, node)
-        terms.append(graph.guard(rows, graph.select(equal, result, graph.zero)))
-    return graph.add(terms)
-
-
-def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """The indices of a product, their ranges, the factor at them, and the cotangent of that."""
-    terms = cotangent.args if cotangent.op == "add" else (cotangent,)
-    if all(_is_divided(graph, node, term) for term in terms):
-        variables, rows, body = graph.open(node)
-        slope = graph.mul((node, graph.pow(body, graph.const(-1))))
-        return variables, rows, body, graph.add([graph.mul((term, slope)) for term in terms])
-    variables, rows, body, others = opened_product(graph, node)
-    return variables, rows, body, graph.mul((cotangent, others))
-
-
-def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
-    """Whether a term is divided by a node, or by a higher power of it."""
-    factors = graph.factors(term.args[0] if term.op == "guard" else term)
-    powers = [factor.args[1] for factor in factors if factor.op == "pow" and factor.args[0] is node]
-    return any(power.op == "const" and power.data <= -1 for power in powers)
-
-
-def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """The indices of a product, their ranges, the factor at them, and the product of all other factors."""
-    variables, rows, body = graph.open(node)
-    parts = []
-    for level in range(len(variables)):
-        for sign in (-1, 1):
-            parts.append(_one_side(graph, variables, rows, body, level, sign))
-    return variables, rows, body, graph.mul(parts)
-
-
-def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """The factors that share the first ``level`` indices and lie before (sign -1) or behind in the next one."""
-    free = variables[level:]
-    new = [graph.fresh(graph.names[v]) for v in free]
-    new_names = renaming(free, new)
-    own = substitute_all(partition(rows, free)[1], new_names)
-    beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
-    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))
-
-
 # ---------------------------------------------------------------- kinks
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """The slope of a function, 0 where a root in it, or the function where it divides by itself, is flat and 0."""
+    """Return `slope`, 0 where a root in it, or `node` that it divides by, is 0 and flat."""
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
             slope = zero_at_kink(graph, factor.args[0], slope)
@@ -376,9 +311,9 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 
 
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
-    """A slope, 0 where the base is 0 if the base is flat and has its least value there.
+    """Return `slope`, 0 where `base` is 0, if `base` is flat and nonnegative; else unchanged.
 
-    What changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
+    A base that changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
     """
     kind = kind_of(graph, base)
     if kind.sign != 0 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
@@ -389,10 +324,10 @@ def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
 
 
 def _is_never_zero(factor: Node) -> bool:
-    """Whether a factor is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
+    """Whether `factor` is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
     return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Whether a power may be infinite at base 0, and is the slope of one that is not."""
+    """Whether a power with `exponent` may be infinite at base 0 and be the slope of one that is finite."""
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -23,7 +23,8 @@ from fractions import Fraction
 import sympy
 
 from sympy_tensordiff.derivative.product_trees import directional, product_tree
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, opened_product, pull, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.derivative.range_pullbacks import opened_product, share
 from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
@@ -36,7 +37,7 @@ from sympy_tensordiff.simplify.tables import tabulated
 
 
 class Pushforward:
-    """One forward sweep with the tangents of all variables at once.
+    """One forward sweep over index notation, with the tangents of all variables at once.
 
     Parameters
     ----------
@@ -68,10 +69,11 @@ class Pushforward:
         self._written: dict[Node, tuple[tuple[int, ...], Node] | None] = {}
 
     def tangent(self, node: Node) -> Node:
-        """The tangent of a scalar node, zero where it does not depend on a leaf."""
+        """Return the tangent of a scalar `node`; zero where it does not depend on a leaf."""
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:
+        """Return the tangent of `node`, computed once: by the method for its op, or from those of all arguments."""
         if node not in self._done:
             if node.op in CONDITIONS:
                 self._done[node] = self.graph.zero
@@ -83,7 +85,7 @@ class Pushforward:
         return self._done[node]
 
     def _all_arguments(self, node: Node) -> Recursion[Node]:
-        """The sum over all arguments of what each hands up."""
+        """Return the sum over all arguments of the pushforward of their tangents."""
         parts = []
         for position, arg in enumerate(node.args):
             tangent = yield self._visit(arg)
@@ -92,20 +94,23 @@ class Pushforward:
         return self.graph.add(parts)
 
     def _select(self, node: Node) -> Recursion[Node]:
-        """One choice between both tangents; a condition has none."""
+        """Return the choice between both tangents; a condition has none."""
         condition, value, otherwise = node.args
         value = yield self._visit(value)
         otherwise = yield self._visit(otherwise)
         return self.graph.select(condition, value, otherwise)
 
     def _guard(self, node: Node) -> Recursion[Node]:
+        """Return the guard around the tangent of its body."""
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _sum(self, node: Node) -> Recursion[Node]:
+        """Return the sum of the tangent of the summand."""
         variables, rows, body = self.graph.open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
     def _max(self, node: Node) -> Recursion[Node]:
+        """Return the tangent of an extremum over a range: the mean of those of the values that attain it."""
         variables, rows, body = self.graph.open(node)
         tangent = yield self._visit(body)
         return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
@@ -113,12 +118,17 @@ class Pushforward:
     _min = _max
 
     def _prod(self, node: Node) -> Recursion[Node]:
+        """Return the tangent of a product over a range: the sum of each factor's tangent times the others."""
         variables, rows, body, others = opened_product(self.graph, node)
         tangent = yield self._visit(body)
         return self.graph.sum(variables, rows, self.graph.mul((tangent, others)))
 
     def _call(self, node: Node) -> Recursion[Node]:
-        """D log(prod_k b(k)) = sum_k D b(k) / b(k), likewise for `mul` and `pow`; other functions by their slopes."""
+        """Return the tangent of a function value, by D log(prod_k b(k)) = sum_k D b(k) / b(k) for logarithms of
+        products.
+
+        The same holds for `mul` and `pow`; other functions have their slopes.
+        """
         graph, argument = self.graph, node.args[0]
         op = argument.op if node.data is sympy.log and argument not in self._given else ""
         if op == "prod":
@@ -133,6 +143,7 @@ class Pushforward:
         return tangent
 
     def _read(self, node: Node) -> Recursion[Node]:
+        """Return the read of the tangent of its tensor; of a symmetric one the mean with the mirrored read."""
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())
@@ -145,15 +156,17 @@ class Pushforward:
         return self._entry(table, node.data)
 
     def _comprehension(self, node: Node) -> Recursion[Node]:
+        """Return the comprehension of the tangent of its body; the scalar zero if that is 0."""
         variables, _, body = self.graph.open(node)
         entry = yield self._visit(body)
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _at(self, table: Node, index: Sequence[Affine]) -> Node:
-        """An entry of a tangent; written out where the tangent is mostly zeros, or no more than another read."""
+        """Return the entry of the tangent `table` at `index`, along the axes of the directions."""
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
+        """Return the entry of `table` at `index`, written out if it is sparse or just another read."""
         if table not in self._written:
             self._written[table] = None
             if table.op == "comprehension":
@@ -166,7 +179,7 @@ class Pushforward:
 
 
 class TensorPushforward:
-    """One forward sweep with the tangents of all variables at once.
+    """One forward sweep over whole tensors, with the tangents of all variables at once.
 
     Parameters
     ----------
@@ -197,10 +210,11 @@ class TensorPushforward:
         self._done = {leaf: graph.add(parts) for leaf, parts in tangents.items()}
 
     def tangent(self, node: Node) -> Node:
-        """The tangent of a node, over its axes and those of the directions; the scalar zero where it does not move."""
+        """Return the tangent of `node`, over its axes and those of the directions; the scalar zero for none."""
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:
+        """Return the tangent of `node`, computed once; the scalar zero for one that is 0."""
         if node not in self._done:
             if node.op in ENTRYWISE:
                 tangent = yield self._entries(node)
@@ -211,6 +225,7 @@ class TensorPushforward:
         return self._done[node]
 
     def _rule(self, node: Node, tangents: Sequence[Node]) -> Node:
+        """Return the tangent of `node` from the `tangents` of its arguments; the scalar zero if all of these are."""
         graph = self.graph
         if all(tangent is graph.zero for tangent in tangents):
             return graph.zero
@@ -235,13 +250,13 @@ class TensorPushforward:
         return graph.add(parts)
 
     def _product(self, operands: Sequence[Operand], output: Sequence[Label], shape: Shape) -> Node:
-        """A product with the tangent, which is its first operand; a tangent that is 0 annihilates the others."""
+        """Return the product of `operands`, of which the first is the tangent: where that is 0, so is the product."""
         labels = (*output, *self._labels)
         extents = dict(zip(labels, (*shape, *self._outer), strict=True))
         return contraction(self.graph, operands[0], operands[1:], labels, extents)
 
     def _contraction(self, node: Node, tangents: Sequence[Node]) -> Node:
-        """D (A * B)[H, K] = H * B + A * K"""
+        """Return the tangent of an einsum: D (A * B)[H, K] = H * B + A * K."""
         graph = self.graph
         coefficient, inputs, output, extents = node.data
         moving = [tangent is not graph.zero for tangent in tangents]
@@ -263,7 +278,10 @@ class TensorPushforward:
         return graph.ein(coefficient, [(tangent, (*tree.labels, *self._labels))], (*output, *self._labels), sizes)
 
     def _matrix(self, node: Node, tangent: Node) -> Node:
-        """D inv(X)[H] = -inv(X) H inv(X),  D cof(k, X)[H] = cof(k + 1, X) : H,  D lse(X)[H] = sum(softmax(X) H)"""
+        """Return the tangent of an inverse, a cofactor or a log-sum-exp.
+
+        D inv(X)[H] = -inv(X) H inv(X), D cof(k, X)[H] = cof(k + 1, X) : H, D lse(X)[H] = sum(softmax(X) H).
+        """
         graph, outer = self.graph, self._labels
         if node.op == "inv":
             batch = tuple(range(4, 2 + len(node.shape)))
@@ -279,7 +297,7 @@ class TensorPushforward:
         return graph.ein(1, operands, [*(axis for axis in labels if axis not in node.data), *outer])
 
     def _entries(self, node: Node) -> Recursion[Node]:
-        """The tangent of index notation, whose parts are nodes of this sweep."""
+        """Return the tangent of index notation, with the closed parts in it as nodes of this sweep."""
         graph = self.graph
         variables: tuple[int, ...] = ()
         body = node

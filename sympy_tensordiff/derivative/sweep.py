@@ -1,4 +1,4 @@
-"""The reverse sweep over the graph, and Algorithm 4 where it meets a read.
+"""The reverse sweep over index notation, and Algorithm 4 at reads.
 
 The cotangent of a node is a scalar expression in the indices that the node uses, together with
 the rows that say where it is meant. Where a consumer uses more indices than the node, the
@@ -18,7 +18,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, EXTREMA, applied, product_pullback, pull, share
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
+from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
@@ -35,11 +36,12 @@ Contribution = TypeVar("Contribution")
 Run = TypeVar("Run", bound="ReverseSweep[Any]")
 
 FACES = 16
-"""A projection has at most so many rows: four indices can have hundreds of faces."""
+"""The maximal number of constraints of a projection: four indices can have hundreds of faces."""
 
 
 class ReverseSweep(Generic[Contribution]):
-    """What both reverse sweeps do: nodes by falling depth, each once, after all contributions to its cotangent.
+    """The common part of both reverse sweeps: nodes by falling depth, each once, after all contributions to its
+    cotangent.
 
     Parameters
     ----------
@@ -64,26 +66,28 @@ class ReverseSweep(Generic[Contribution]):
         self._unconditional: set[Node] = set()
 
     def _visit(self, node: Node) -> None:
-        """Hand the cotangent of a node on."""
+        """Take the cotangent of `node` and contribute to those of its arguments."""
         raise NotImplementedError
 
     def _run(self: Run) -> Run:
+        """Visit all nodes that have contributions, deepest first; return the sweep itself."""
         while self._heap:
             self._visit(heapq.heappop(self._heap)[2])
         return self
 
     def _push(self, node: Node) -> None:
+        """Put `node` into the queue of nodes to visit."""
         heapq.heappush(self._heap, (-node.depth, -node.id, node))
 
     def _contribute(self, node: Node, contribution: Contribution) -> None:
-        """Adds a contribution to the cotangent of ``node``."""
+        """Add `contribution` to the cotangent of `node`, which is queued with its first one."""
         if node not in self._contributions:
             self._contributions[node] = []
             self._push(node)
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether ``node`` depends on a leaf, and not by a condition alone."""
+        """Whether `node` depends on a leaf, not through conditions alone."""
         active = self._active
         for part in reachable(node, known=active) if node not in active else ():
             active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
@@ -91,7 +95,7 @@ class ReverseSweep(Generic[Contribution]):
 
 
 class Sweep(ReverseSweep[tuple[Rows, Node]]):
-    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``."""
+    """One reverse sweep over index notation, from a scalar or the entries of a tensor to all of ``leaves``."""
 
     def __init__(
         self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], constants: Iterable[Node] = ()
@@ -111,24 +115,30 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         unconditional: set[Node],
     ) -> Sweep:
-        """Runs the sweep from an entry of a tensor: ``variables`` are its axes, which ``rows`` bound."""
+        """Run the sweep from the entry `body` of a tensor, over the axes `variables` that `rows` bound; return the
+        sweep.
+
+        `unconditional` are the nodes that the function evaluates under no condition.
+        """
         self._unconditional = unconditional
         self._bind(variables, 0)
         self._hand(body, rows, cotangent)
         return self._run()
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
+        """Return the cotangent of the entry `index` of `leaf`; of a scalar leaf that of the scalar itself."""
         parts = self._reads.get(leaf, ())
         return self.graph.add([self._gather(leaf, *part, index, frozenset()) for part in parts])
 
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        """Contribute `cotangent` under `rows` to that of `node`, unless it is 0 or no leaf is below."""
         if cotangent is not self.graph.zero and self._is_active(node):
             self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
+        """Hand the cotangent of `node`, merged from its contributions, on to its arguments."""
         if node.op == "comprehension":
             self._enter(node)
             return
@@ -137,7 +147,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """From the cotangent of a node to those of its arguments."""
+        """Contribute to the cotangents of the arguments of `node`, from its own under `rows`; a leaf keeps it."""
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
@@ -152,7 +162,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """The cotangent of an argument, where the slope may be no number only if the cotangent is not 0."""
+        """Return the cotangent of an argument; an undefined slope counts only where the cotangent is not 0."""
 
         def rule(part: Node) -> Node:
             return pull(self.graph, node, part, position)
@@ -160,6 +170,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return applied(self.graph, cotangent, rule, certain=node in self._unconditional or node.total)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        """Hand the cotangent of a sum, product or extremum over a range on to its body."""
         if node.op == "prod":
             variables, more, body, cotangent = product_pullback(self.graph, node, cotangent)
         else:
@@ -170,6 +181,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._hand(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        """Record the cotangent of a read for its tensor; the entry of a computed tensor is written out and handed on.
+
+        Raises `UnsupportedError` for a matrix function that depends on an index around it.
+        """
         tensor = node.args[0]
         if tensor.op not in ("tensor", "comprehension") and tensor not in self._leaves:
             written = entry(self.graph, tensor, node.data)
@@ -186,14 +201,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node) -> None:
-        """From the cotangents of the reads of a comprehension to that of its body."""
+        """Hand the cotangents of all reads of a comprehension on to its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
         self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
-        """What all reads of a comprehension know of the sizes, and of the indices around it that it depends on."""
+        """Return the constraints on sizes and outer indices that all reads of `tensor` have in common."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
@@ -202,7 +217,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """The cotangent of a comprehension as a tensor of its own, at ``index``."""
+        """Return the cotangent of the comprehension `tensor` at `index`, stored in tables where that is safe."""
         graph = self.graph
         keep = tensor.free & self._bound.keys()
         names = graph.hints[tensor.id]
@@ -223,7 +238,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
+        """Return the contribution of one read, by Algorithm 4.
+
+        It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
+        """
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
         own, around = atoms_in(read), atoms_in(rows)
         dropped = self._ordered(cotangent.free.union(own, around) - keep)
@@ -234,7 +252,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """All contributions to a node as one, in the indices that the node uses, and those that keep others."""
+        """Yield the contributions to `node`, those that can be summed over all other indices as one."""
         staged = []
         for part in parts:
             found = self._stage(node, *part)
@@ -249,10 +267,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """A contribution summed over the indices that ``node`` does not use.
+        """Return a contribution summed over the indices that `node` does not use, and the constraints that are left.
 
-        None where no rows say when there is something to sum, and the node may be no number elsewhere: it
-        stays inside of the sum.
+        None where no constraints say when there is something to sum, and the node may be undefined elsewhere: it stays
+        inside of the sum.
         """
         used = cotangent.free | atoms_in(rows)
         dropped = self._ordered(used - node.free)
@@ -276,7 +294,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
-        """The rows without ``dropped``, and what the others say about the variables that stay.
+        """Return `rows` without the variables `dropped`: projected onto the variables that stay.
 
         None where the rows contradict each other, so that there is nothing to sum.
         """
@@ -295,16 +313,20 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- variables
 
     def _bind(self, variables: Sequence[int], kind: int) -> None:
-        """Indices of tensors are solved for before those of sums, later ones before earlier ones."""
+        """Register `variables` as bound: those of tensors are `kind` 0, those of sums 1.
+
+        Variables of tensors are eliminated before those of sums, later ones before earlier ones.
+        """
         for v in variables:
             self._bound[v] = (kind, -v)
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
+        """Return the bound ones among `variables`, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 
 def _projects_exactly(row: Row, variables: set[int]) -> bool:
-    """Whether elimination of the variables loses nothing of the row, which is in lowest terms, over the integers."""
+    """Whether the elimination of `variables` from `row`, which is in lowest terms, is exact over the integers."""
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)

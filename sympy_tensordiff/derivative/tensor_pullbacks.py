@@ -1,4 +1,4 @@
-"""The pullback rules of whole tensors: what the cotangent of a node hands to each operand.
+"""The pullback rules of whole tensors.
 
 The cotangent of a node has the axes of what is differentiated first (none for a scalar), then those
 of the node: ``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`),
@@ -32,7 +32,7 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """The contributions of ``node`` to the cotangents of its active operands.
+    """Yield each active operand of `node` with the contribution of the node to its cotangent.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def pull_tensor(
 
 
 def axes_of(prefix: int) -> tuple[Label, ...]:
-    """Labels for the axes of what is differentiated, unlike those of all nodes."""
+    """Return labels for the `prefix` axes of what is differentiated, unlike those of all nodes."""
     return tuple(("P", n) for n in range(prefix))
 
 
@@ -66,7 +66,7 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``"""
+    """Pull back through an einsum: D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``."""
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
     given = (cotangent, (*outer, *output))
@@ -88,7 +88,7 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """The product of ``known`` and all operands but one, for each of them, with linear growth in all."""
+    """Yield each active operand with the product of `known` and all other operands, in work linear in their number."""
     if not any(is_active(node) for node, _ in operands):
         return
     if len(operands) <= DIRECT:
@@ -102,6 +102,7 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
+        """Return the product of a cotangent and other operands, with the extents and conditions of this einsum."""
         return contraction(graph, given, others, output, extents, certain=certain)
 
     for leaf, part in leave_one_out(tree, known, outer, contract):
@@ -112,7 +113,7 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]"""
+    """Pull back through an inverse: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]."""
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
     factors: list[Operand] = [
@@ -124,7 +125,7 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """D cof(k, X) / d X = cof(k + 1, X)"""
+    """Pull back through cofactors: D cof(k, X) / d X = cof(k + 1, X)."""
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
     batch = own[: len(own) - 2 * node.data]
@@ -133,7 +134,7 @@ def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def softmax(graph: Graph, node: Node) -> Node:
-    """``exp(X - lse(X))``, the derivative of a log-sum-exp ``node`` of X."""
+    """Return ``exp(X - lse(X))``, the derivative of the log-sum-exp `node` of X."""
     tensor = node.args[0]
     labels = range(len(tensor.shape))
     rest = [axis for axis in labels if axis not in node.data]
@@ -142,7 +143,7 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """D lse(X) / d X = exp(X - lse(X))"""
+    """Pull back through log-sum-exp: D lse(X) / d X = exp(X - lse(X))."""
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))
     rest = [axis for axis in labels if axis not in node.data]
@@ -155,7 +156,10 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
+    """Pull back through an element-wise node: D f(a, b)[s] / d a[s] = f_a(a, b)[s].
+
+    A scalar argument gets the sum over s.
+    """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
     for position, arg in enumerate(node.args):
@@ -184,7 +188,7 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """The annihilating product of a cotangent of whole tensors and factors, with the labels of ``output``.
+    """Return the product of a cotangent of whole tensors and `factors`, 0 where the cotangent is an exact 0.
 
     Parameters
     ----------
@@ -223,7 +227,7 @@ def contraction(
 
 
 def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
-    """The operands of the product, with the factors inside of a choice that has all of their axes; None without one."""
+    """Return the operands with `factors` moved into a choice that has all of their axes; None without one."""
     node, labels = cotangent
     parts = [cotangent]
     if node.op == "ein" and len(set(node.data.output)) == len(labels):
@@ -244,7 +248,7 @@ def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> 
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """A choice whose other side is multiplied by other choices and by the factors that are moved into it."""
+    """Return a choice whose nonzero side is multiplied by the choices `others` and by the factors `moved`."""
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))
     sides = []

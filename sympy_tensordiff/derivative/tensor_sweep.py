@@ -1,4 +1,4 @@
-"""The reverse sweep over whole tensors, in which entry-by-entry parts are swept by Algorithm 4.
+"""The reverse sweep over whole tensors; parts in index notation are swept by Algorithm 4.
 
 The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a
 whole tensor with the axes of what is differentiated in front; it is complete when the node is
@@ -28,13 +28,13 @@ ENTRYWISE = BINDERS | {"read", "guard"}
 """The nodes of index notation that the scalar rules do not cover."""
 
 DIAGONALS = 8
-"""A cotangent with more kinds of diagonals is handed on as one sum."""
+"""A cotangent with more diagonal terms is handed on as one sum."""
 
 Names = Callable[[int], list[str]]
 
 
 class TensorSweep(ReverseSweep[Node]):
-    """One reverse sweep from a tensor or a scalar to all of ``leaves``; ``names`` are for a number of axes.
+    """One reverse sweep over whole tensors to all of ``leaves``; ``names`` returns names for a number of axes.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class TensorSweep(ReverseSweep[Node]):
 
     @no_collection()
     def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
-        """Runs the sweep; ``cotangent`` has the shape ``prefix + root.shape``."""
+        """Run the sweep from `root`; `cotangent` has the shape ``prefix + root.shape``. Return the sweep."""
         self._prefix = prefix
         self._unconditional = unconditional(root)
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
@@ -60,7 +60,7 @@ class TensorSweep(ReverseSweep[Node]):
         return self._run()
 
     def of(self, leaf: Node) -> Node:
-        """The cotangent of a leaf, of shape ``prefix + leaf.shape``."""
+        """Return the cotangent of `leaf`, of shape ``prefix + leaf.shape``; zeros if there is none."""
         found = self.cotangents.get(leaf)
         if found is None:
             return self.graph.filled(0, (*self._prefix, *leaf.shape))
@@ -69,10 +69,12 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, cotangent: Node) -> None:
+        """Contribute `cotangent` to that of `node`, unless it is 0 or the node does not depend on a leaf."""
         if self._is_active(node) and not self.graph.is_zero(cotangent):
             self._contribute(node, cotangent)
 
     def _visit(self, node: Node) -> None:
+        """Complete the cotangent of `node` and contribute to those of its operands."""
         cotangent = total(self.graph, self._contributions.pop(node))
         if self.graph.is_zero(cotangent):
             return
@@ -91,7 +93,7 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Algorithm 4 from the entries of a node to the parts in it that are nodes of this sweep."""
+        """Sweep index notation from the entries of `node` to the closed parts in it, which are nodes of this sweep."""
         graph = self.graph
         variables: tuple[int, ...] = ()
         outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
@@ -112,9 +114,9 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return the terms of a tensor that are diagonals, one by one, so that products absorb their deltas; and the rest.
+    """Return the diagonals among the terms of `tensor`, and the rest as one term: products absorb their deltas.
 
-    A tensor without diagonals, or with too many kinds of them, is its only term.
+    A tensor without diagonals, or with too many of them, is its only term.
     """
     factor, terms = graph.split_view(tensor)
     if terms.op != "add":
@@ -128,7 +130,7 @@ def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
-    """The sum of contributions to one cotangent; those given entry by entry are one comprehension."""
+    """Return the sum of contributions to one cotangent; those given entry by entry are one comprehension."""
     if len(parts) == 1:
         return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]
@@ -143,7 +145,7 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """The largest nodes below an entry in which no index is free that is bound around them; not ``around`` itself."""
+    """Return the largest nodes in `body` without free indices that are bound around them; not `around` itself."""
 
     def is_closed(node: Node) -> bool:
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
@@ -153,7 +155,7 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """An entry of a cotangent or a tangent; that of a view is one of its operand, that of a table may be sparse."""
+    """Return an entry of a cotangent or a tangent: of a view that of its operand, of a table without its zeros."""
     if not tensor.shape:
         return tensor
     if is_view(tensor):

@@ -1,4 +1,4 @@
-"""Derivatives through named expressions, which stay parts of the result.
+"""Derivatives through named expressions, whose names stay in the result.
 
 A named expression is a variable of what it occurs in: one sweep for each definition hands its cotangent on to the
 variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own, ``dK``, so that
@@ -28,7 +28,7 @@ FEW = 2
 
 
 class ThroughNames:
-    """Sweeps of one expression and the definitions of the names in it.
+    """The sweeps over an expression and over the definitions of the names in it.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """The cotangents of variables, of which some may be names; each sweep begins when all that use it are done."""
+        """Return the cotangents of `variables`, which may be names; a name is swept once all that uses it is done."""
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)
@@ -58,7 +58,7 @@ class ThroughNames:
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
     def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
-        """The cotangents that one sweep gives to the names in an expression and to the variables."""
+        """Sweep `definition` once; add the cotangents of the names in it and of the variables to `found`."""
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
@@ -70,7 +70,7 @@ class ThroughNames:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """The tangent of the expression; a name among the variables moves by its own tangent besides."""
+        """Return the tangent of the expression; a name among `variables` moves by its own tangent besides."""
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
@@ -83,12 +83,13 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
+        """Return the tangent of `value` when leaves move by the sums of `moves`, as `written` converts it."""
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
 
     def _named(self, name: str, expr: Any) -> Any:
-        """An expression by a name that nothing has; what is as short as a name has none."""
+        """Return `expr` under an unused name like `name`; a number or a symbol itself."""
         if expr.is_number or getattr(expr, "is_symbol", False):
             return expr
         free = next(n for k in count() if (n := name if k == 0 else f"{name}_{k}") not in self._taken)
@@ -97,14 +98,14 @@ class ThroughNames:
 
 
 def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
-    """The simplified results, None for those that are 0."""
+    """Return `nodes` as simplified expressions; None for those that are 0."""
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)
     return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]
 
 
 def _is_infinite_on_a_diagonal(definition: Any) -> bool:
-    """Whether a definition divides by what is 0 where two of its indices agree, such as ``x[i] - x[j]``."""
+    """Whether `definition` divides by 0 where two of its indices agree, as by ``x[i] - x[j]``."""
     graph = Graph()
     root = Reader(graph).read(in_full(definition))
     variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
@@ -114,14 +115,16 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 
 
 def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
-    """The pullbacks of a named cotangent where a slope may be no number: that counts only where the cotangent is not 0.
+    """Return the pullbacks of a named cotangent, where an undefined slope counts only where that is not 0.
 
-    The definition says under which conditions it is not 0; where it says so in another way, it stands for the name.
+    The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
+    used, it replaces the name.
     """
     graph, named = work.graph, work.inputs[0]
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
+        """Return the entry of the cotangent: its name under conditions, the name alone, or its definition."""
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
         chosen = _chosen(graph, found, name)
@@ -143,7 +146,7 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
 
 
 def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """The ``entry`` that names ``value``, and 0 where conditions in ``value`` say so; None where it has others."""
+    """Return `entry`, the name of `value`, under the conditions of `value`, else 0; None if these have another form."""
     if not is_chosen(graph, value):
         return entry
     parts = [arg for arg in value.args if is_chosen(graph, arg)]
@@ -163,16 +166,17 @@ def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
 
 
 def _are_disjoint(guards: Sequence[Node]) -> bool:
+    """Whether no two of `guards` can hold at once."""
     return all(is_empty((*one.data, *other.data)) for one, other in combinations(guards, 2))
 
 
 def _is_zero(graph: Graph, node: Node) -> bool:
-    """Whether a result is 0 at all entries."""
+    """Whether the result `node` is 0 at all entries."""
     return graph.is_zero(node.args[0] if node.op == "comprehension" else node)
 
 
 def _total(parts: list[Any]) -> Any:
-    """The sum of contributions, simplified as one expression."""
+    """Return the sum of contributions, simplified as one expression; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
     total = parts[0]

@@ -32,7 +32,7 @@ from sympy_tensordiff.graph.contraction_order import (
     path_from,
     products_of_path,
 )
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -136,13 +136,17 @@ class _Pairing:
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
-        of a system, which takes one sum as well as one term.
+        of a system, which takes one sum as well as one term, unless the terms are outer products: then it is one of
+        vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
-        if any(_core_of(operand).op == "inv" for operand, _ in operands):
-            return work, self.graph.ein(1, operands, output, extents)
+        operands = [_untransposed(operand) for operand in operands]
+        has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
-            if self.written.get(operand, operand).op == "add" and operand.shape:
+            written = self.written.get(operand, operand)
+            if has_inverse and not all(is_outer(_core_of(term)) for term in written.args):
+                continue
+            if written.op == "add" and operand.shape:
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
                 if found is not None:
                     return found
@@ -298,6 +302,15 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a view; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _untransposed(operand: Labelled) -> Labelled:
+    """Return the sum under a transpose, with its labels; another operand as it is."""
+    node, labels = operand
+    if not is_transpose(node) or node.args[0].op != "add":
+        return operand
+    known = dict(zip(node.data.output, labels, strict=True))
+    return node.args[0], tuple(known[label] for label in node.data.inputs[0])
 
 
 def _is_sparse(node: Node) -> bool:

@@ -1,4 +1,5 @@
-"""The accesses of an expression: what it reads that nothing proves inside of its shape, and under which conditions.
+"""The accesses of an expression: its reads that are not proven to lie inside of their shapes, with the conditions
+around.
 
 The one walk over reads: of the check of what is written, of the reads that a result may repeat, and of the
 checks of a call.
@@ -31,7 +32,7 @@ from sympy_tensordiff.integer.values import at_extreme, hardest
 from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST_CONDITIONS = 64
-"""What depends on no index is looked at behind so many different conditions; behind others it is not checked."""
+"""A node that depends on no index is visited in this many conditional contexts; in others it is not checked."""
 
 
 class Loops(NamedTuple):
@@ -43,40 +44,43 @@ class Loops(NamedTuple):
 
 
 class AccessContext(NamedTuple):
-    """Where something is computed: in which loops, and under which conditions."""
+    """The context in which a node is evaluated: the loops around it, and the conditions that hold there."""
 
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()
     choices: tuple[Node, ...] = ()
     beside: Rows = ()
-    """Conditions beside one that is read: they hold data that may be outside of their tensors as well."""
+    """Constraints tested together with the one in question, with data that may lie outside of their tensors as well."""
 
     @property
     def variables(self) -> tuple[int, ...]:
-        """Those of all loops, outermost first."""
+        """The bound variables of all loops, outermost first."""
         return tuple([v for loops in self.loops for v in loops.variables])
 
     @property
     def rows(self) -> Rows:
-        """All that holds, as far as rows say it."""
+        """All constraints that hold here: those of the loops, those in `conditions` and those in `beside`."""
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
 
     @property
     def choices_on_indices(self) -> bool:
-        """Whether no values of tensors of real numbers decide."""
+        """Whether the conditions in `choices` depend on indices alone, not on the values of real tensors."""
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> AccessContext:
-        """The context of a read inside of further loops."""
+        """Return the context inside of a loop over `variables`, bounded by `rows`; `kind` is the op of its binder."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
     def under(self, rows: Sequence[Row]) -> AccessContext:
-        """What is around behind further conditions."""
+        """Return the context in which `rows` hold as well."""
         return self._replace(conditions=(*self.conditions, *rows))
 
 
 class Access(NamedTuple):
-    """A read of a tensor, or of an array of integers that selects or bounds, and where it happens."""
+    """A read of `tensor` at the indices `forms`, in the context `around`.
+
+    An entry of an integer tensor in an index, a bound or a condition counts as a read.
+    """
 
     tensor: Node
     forms: tuple[Affine, ...]
@@ -84,7 +88,7 @@ class Access(NamedTuple):
 
 
 class Accesses:
-    """The walk over expressions: what they read that nothing proves inside.
+    """A walk over expressions that yields the reads not proven to lie inside of the shapes of their tensors.
 
     Parameters
     ----------
@@ -103,7 +107,11 @@ class Accesses:
         """Binders in which all reads are inside, whatever is around them."""
 
     def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
-        """The reads, with the axis and the condition that is not proven."""
+        """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
+        context.
+
+        Shared nodes below which there is none are added to `safe`, and visited no more.
+        """
         for node in reachable(*roots):
             # A reduction in which indices around it stand is in one place; a table is read in many.
             is_shared = node.op == "comprehension" or (node.op in RANGED and all(v >= 0 for v in node.free))
@@ -112,6 +120,10 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
+        """Yield ``(access, axis, row)`` for each unproven bound below `roots`, visiting each node once per context.
+
+        A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
+        """
         stack = [(root, AccessContext()) for root in reversed(roots)]
         seen: set[tuple[Node, AccessContext]] = set()
         times: Counter[Node] = Counter()
@@ -131,13 +143,13 @@ class Accesses:
             stack += [part for part in reversed(parts) if not isinstance(part, Access)]
 
     def outside(self, access: Access) -> Iterator[tuple[int, Row]]:
-        """The conditions of a read, with their axes, that do not follow from what is around it."""
+        """Yield ``(axis, row)`` for each bound on the indices of `access` that does not follow from its context."""
         known = (*self.facts, *access.around.rows)
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
             yield from ((axis, row) for row in unimplied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """What a node reads itself, and what it is computed of."""
+        """Yield the accesses that `node` makes itself, and the nodes below it, each with its context."""
         match node.op:
             case "guard":
                 yield from self.cases(node, (), around)
@@ -166,7 +178,10 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """The entry of a table for the index at which it is read."""
+        """Yield the body of the table that `read` reads, at the index of the read, with its context.
+
+        The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
+        """
         (table,) = read.args
         if table.op != "comprehension":
             yield from ((arg, around) for arg in table.args)
@@ -178,7 +193,7 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """The data that bound loops, where those around run."""
+        """Yield the accesses of integer tensors in loop bounds, each in the context of the outer loops."""
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
             own = [r for r in rows if v in r.form.atoms() and r.form.atoms().isdisjoint(inner)]
@@ -189,7 +204,11 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Row], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """The cases of a node, each with all that is tested for it: conditions have no order."""
+        """Yield the cases of `node`, split at the guards at its top, and the accesses in the constraints tested for
+        each.
+
+        Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
+        """
         waiting = [(node, tuple(tests))]
         while waiting:
             case, rows = waiting.pop()
@@ -202,7 +221,10 @@ class Accesses:
                 yield case, around.under([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
-        """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
+        """Yield the accesses of integer tensors in the constraints `rows`, which are tested together.
+
+        An entry counts as read only where the other constraints hold: one that fails decides, whatever the entry is.
+        """
         for row in rows if self.graph.integers else ():
             for entry in data_entries([row.form]):
                 others = [other for other in rows if entry not in data_entries([other.form])]
@@ -214,23 +236,24 @@ class Accesses:
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def data(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
+        """Yield the accesses of integer tensors in the index forms `forms`, innermost first."""
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
 
 
 MOST = 1000
-"""So many reads that nothing proves inside are looked at."""
+"""The number of unproven reads that `check_reads` looks at."""
 
 
 def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
-    """Refuse an input in which an unconditional read leaves its shape for every size.
+    """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size.
 
     Parameters
     ----------
     reader : Reader
-        What has read the input.
+        The reader of the input.
     roots : sequence of Node
-        What it has read.
+        The nodes that it has read.
     facts : rows
         What is granted, and that extents are positive (`facts.positive_sizes`).
 
@@ -245,26 +268,28 @@ def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
 
 
 def check_expression(expr: Any) -> None:
-    """As `check_reads`, for an expression that nobody has read yet."""
+    """Raise `OutOfShapeError` as `check_reads` does, for a SymPy expression that has not been read yet."""
     reader = Reader(Graph())
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
 
 
 class _Check:
+    """The check of unconditional reads for `check_reads`, with its error message."""
+
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader
         self.graph = reader.graph
         self.facts = facts
 
     def run(self, roots: Sequence[Node]) -> None:
-        """Look at all that the roots read without a condition, in which ranges they do."""
+        """Check the unproven unconditional reads below `roots`, at most ``MOST`` of them."""
         found = Accesses(self.graph, self.facts, conditional=False).unproven(roots)
         for access, axis, inside in islice(found, MOST):
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Row], bound: Sequence[int]) -> bool:
-        """Whether there are values of the bound variables for which the rows hold, for every size."""
+        """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(implied(row, self.facts) for row in found):
@@ -272,7 +297,7 @@ class _Check:
         return False
 
     def check(self, access: Access, axis: int, inside: Row) -> None:
-        """Refuse the access if it leaves the shape for every size."""
+        """Raise `OutOfShapeError` if `access` violates the bound `inside` of `axis` for every size."""
         around, bound = access.around.rows, access.around.variables[::-1]
         worst = at_extreme(inside, bound, around)
         if worst is None or implied(worst.negation(), self.facts):
@@ -283,6 +308,7 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Row) -> str:
+        """Return the error message for `access`: where it leaves the shape, and the range to write instead."""
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
         forms = Forms(self.reader)
@@ -307,9 +333,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Row, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """The values of the indices in a row at which it is hardest to meet, innermost first.
+        """Return the values of the indices at which the bound `inside` is hardest to meet, innermost first.
 
-        None where there are no single ones, or the loops do not take them for every size.
+        None where they are not unique, or where the loops do not reach them for every size.
         """
         found = hardest(inside, bound, around)
         known = substitute_all(around, found)
@@ -321,7 +347,7 @@ class _Check:
     def suggested_limit(
         self, inside: Row, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """What a message suggests: a word on counting, and a limit that keeps the read inside; None if unknown."""
+        """Return a range that keeps the read inside: a hint about counting, then the ends to write; None if unknown."""
         (variable, *others) = values
         lows, highs = limits_of(variable, place.rows)
         step = inside.form.coefficient(variable)

@@ -50,7 +50,7 @@ from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, opera
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
-"""One that changes nothing is the last."""
+"""The maximal number of rounds; a round that changes nothing is the last one."""
 
 SLACK = 2.0
 """A form for readers may take so many times the operations of the first one at nominal sizes, never more in growth.
@@ -67,11 +67,11 @@ gradient, which is there anyway; its text is half as long.
 """
 
 Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
-"""A pass over roots, of which all nodes are given, too."""
+"""A pass: takes the graph, the roots and all nodes below them, and returns the new roots."""
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """The results of a derivative in the form that is kept; those without whole tensors as they are."""
+    """Return the derivatives `roots` as a reader would write them; unchanged without operations on whole tensors."""
     if not any(root.whole for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)
@@ -86,7 +86,7 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The roots so far, and all nodes below them."""
+    """The roots of `simplify` so far, with the nodes below them, their weight and cost, and the limits of both."""
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
@@ -99,7 +99,7 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """The roots after a step, or after those of its parts that are light enough."""
+        """Apply `step` to the roots, unless the result is too heavy or costly; then its `parts` one by one."""
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
             return
@@ -117,10 +117,7 @@ class _Simplification:
 
 
 def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
-    """Return the weight of ``roots`` where shared nodes are written out, as in a text.
-
-    ``nodes`` are all below them, arguments first.
-    """
+    """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
     found: dict[Node, int] = {}
     for node in nodes:
         found[node] = weight(node) + sum(found[arg] for arg in node.args)
@@ -128,7 +125,7 @@ def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Products of products, in which more may cancel."""
+    """Return `roots` with nested products and sums merged, to which the rules of `recognition` are applied again."""
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
 
@@ -141,7 +138,7 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """``roots`` with products of products as products of all operands, sums of sums as sums of all terms.
+    """Return `roots` with products of products, and sums of sums, as one, where the inner one has no other use.
 
     Parameters
     ----------
@@ -166,7 +163,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
 
 
 def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """The nodes of the result, arguments first."""
+    """Return the nodes below `roots` once the nodes in `inside` are merged into their users, arguments first."""
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -184,7 +181,7 @@ def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
 
 
 def _operands(node: Node, inside: set[Node]) -> list[Operand]:
-    """The operands of a product and of those inside of it."""
+    """Return the operands of the product `node`; one in `inside` is replaced by its own operands."""
     parts: list[Operand] = []
     stack: list[Operand] = list(zip(node.args, node.data.inputs, strict=True))[::-1]
     while stack:
@@ -199,7 +196,7 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """The terms of a sum and of those inside of it, with their factors."""
+    """Return the terms of the sum `node` with their factors; a term in `inside` is replaced by its own terms."""
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -218,7 +215,7 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """The products that only a product uses, the sums that only a sum uses."""
+    """Return the products and sums to merge into the one product or sum that uses them."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:
@@ -230,7 +227,10 @@ def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
 
 
 def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """The operands to multiply out, lightest first, of which the labels and the operands are not too many."""
+    """Return the operands of the product `node` to merge into it, lightest first, while labels and operands stay few.
+
+    The resulting numbers of labels and operands are stored in `weights`.
+    """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}
     labels, operands = len(node.data.extents), len(node.args)
@@ -249,7 +249,7 @@ def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]
 
 
 def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """The terms that are sums, or multiples of sums that become lighter, or have terms in common with this one."""
+    """Return the sums to merge into the sum `node`: its terms, and multiples that lose signs or share terms with it."""
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
     for term in node.args:

@@ -35,6 +35,8 @@ def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Quotients(Joining):
+    """The rewriting rules of `with_finite_quotients`."""
+
     def form(self, node: Node) -> Node:
         """Return `node`, whose arguments are in their final form, in its own."""
         return self.product(node) if node.op in ("mul", "ein") else node

@@ -1,4 +1,4 @@
-"""Guards and ranges in their final form: tight, without anything that follows from the facts.
+"""Guards and ranges in their final form: tight, without constraints that follow from the facts.
 
 One walk from the root down. What is known at a node are the facts about the whole expression
 (`simplify.facts`), the ranges of the comprehensions and sums around it, and the guards around it;
@@ -41,15 +41,16 @@ from sympy_tensordiff.integer.values import (
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.deltas import CASES_LIMIT, guarded, summation, systems_by_remainders
+from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import Joining, in_fewest_indices, pair_opposites, pivot, with_equations
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
+from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
     graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
-    """The ``nodes`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
+    """Return `nodes` with all guards and ranges in final form, given `facts`; the variables in `sizes` are never bound.
 
     A table that turns out to hold one number, or entries of another tensor as they are, is read
     there instead, unless it is among those ``written`` by the user (None: all of them are). What
@@ -62,6 +63,8 @@ def tighten(
 
 
 class _Tighten:
+    """The recursive pass of `tighten`, with its results by node and facts."""
+
     def __init__(
         self,
         graph: Graph,
@@ -81,6 +84,7 @@ class _Tighten:
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return `node` in final form, given `facts`; a node without guards and ranges as it is."""
         if node.plain:
             return node
         facts = connected(facts, node.free, self.sizes)
@@ -107,6 +111,7 @@ class _Tighten:
         return self.done[key]
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return `node` over arguments in final form; guarded terms of an addition are merged."""
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
             united = Joining(self.graph, self.sizes).joined(args, facts)
@@ -117,19 +122,23 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def copied(self, node: Node, read: Node) -> Node:
-        """What a read of a table gives that only copies."""
+        """Return the entry that `read` copies; `read` itself if its table computes or was written by the user."""
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
             return read
         return self.graph.entry(table, read.data) if table.args[0].op in ("const", "read") else read
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return the comprehension `node` with its body in final form, given the ranges of its axes."""
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
+        """Return a product, maximum or minimum with triangular bounds, over its body in final form.
+
+        Neither a guard nor a factor leaves it; an index on which nothing depends goes.
+        """
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
@@ -156,6 +165,7 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return the guard `node` with the necessary constraints, over its tight body; 0 if they contradict `facts`."""
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
@@ -195,15 +205,16 @@ class _Tighten:
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
     def under(self, row: Row, body: Node, solution: Substitution) -> Node:
-        """Return the body that an equation guards, with the solution substituted."""
+        """Return `body` with its equation `row` put in; with data, each part of it in the fewest indices."""
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
         return in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """The rows without those that only say that the range of a sum is not empty: an empty sum is 0 already.
+        """Return `rows` without those that only say that the range of a sum in `body` is not empty.
 
-        Those stay without which data in the others are read outside.
+        An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
+        tensor.
         """
         kept = list(rows)
         for row in rows:
@@ -217,6 +228,10 @@ class _Tighten:
         return tuple(kept)
 
     def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return the sum `node` with triangular bounds over its tight body; variables with a single value go.
+
+        Raises `UnsupportedError` for an equation that no index can be solved for.
+        """
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
@@ -265,10 +280,7 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: Single | None
     ) -> Node | None:
-        """The sum with the value of a variable that has a single one in its place.
-
-        None where there is no such variable, and where the equations that tests of data are bring it back.
-        """
+        """Return the sum with the variables in `single` replaced by their only values; None if that changes nothing."""
         if single is None:
             return None
         mapping, guards = single
@@ -280,13 +292,13 @@ class _Tighten:
         return None if fewer is node else fewer
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Rows) -> Node:
-        """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
+        """Return the sum of `body` over the triangular `limits`, common factors outside, guarded by `guards`."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether every term is one sum times something that may be no number."""
+    """Whether each term of `node` is one sum times factors, of which at least one may be undefined somewhere."""
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"
@@ -294,7 +306,7 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 
 def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
-    """The range of a variable with the values of quotients by sizes, where the facts imply them."""
+    """Return the bounds `limit` with quotients and clamps in them simplified under `facts`."""
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
@@ -312,12 +324,12 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 
 
 def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Rows) -> tuple[tuple[Bounds, ...], Rows]:
-    """Triangular bounds of the variables in a good order, and the rows that hold none of them.
+    """Return triangular bounds of `variables` in a good order, and the constraints in `rows` without these variables.
 
     Raises
     ------
     LoopBoundError
-        Where none express the rows; under the names that the variables have.
+        Where no loop nest expresses the rows; the message has the names of the variables.
     """
     try:
         return nest_in_some_order(rows, variables, facts)
@@ -326,7 +338,7 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Row
 
 
 def _named(graph: Graph, part: Any) -> str:
-    """A variable or a row in words; two variables of one name are told apart."""
+    """Return a variable or a constraint as text for a message; different variables of one name get different names."""
     if not isinstance(part, Row):
         return str(graph.names[part])
     names: dict[Variable, str] = {}
@@ -344,7 +356,7 @@ def without_idle_indices(
     facts: Rows,
     harmless: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """The ranges, outermost first, of the indices that the body or another range depends on, and the body.
+    """Return `limits` (outermost first) without the indices on which nothing depends, and the body without them.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
     that value as their greatest and least one, where there is one: over an empty range that is infinite.

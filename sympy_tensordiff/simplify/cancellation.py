@@ -49,18 +49,20 @@ class Term(NamedTuple):
 
 
 def without_cancellation(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return the entries `roots` with the forms above in place of differences that lose digits."""
+    """Return the entries `roots` with differences that lose digits replaced by the forms of this module."""
     work = _Rewriter(graph)
     return rewritten(graph, roots, work.form)
 
 
 class _Rewriter:
+    """The rewriting rules of `without_cancellation`."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.minus_one = graph.const(-1)
 
     def form(self, node: Node) -> Node:
-        """Return the form of a node whose arguments have theirs."""
+        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
         if node.shape:
             return node
         if node.op == "add" and len(node.args) <= MAX_TERMS:
@@ -80,13 +82,13 @@ class _Rewriter:
         return node
 
     def term(self, node: Node) -> Term:
-        """Return the factor and the base of a term."""
+        """Return the factor and the base of the term `node`; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return Term(node.data, self.graph.one)
         return Term(*self.graph.split_coefficient(node))
 
     def joined(self, one: Term, other: Term) -> Node | None:
-        """Return the sum of two terms as one that loses no digits; None for other pairs."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if other.base is graph.one:
             if one.base.op == "call" and other.factor == -factor:
@@ -135,16 +137,17 @@ class _Rewriter:
         return None
 
     def square(self, base: Node) -> Node | None:
-        """Return what a square root is taken of; None for what is not a square root."""
+        """Return the radicand of the square root `base`; None for other nodes."""
         is_root = base.op == "pow" and base.args[1].op == "const" and base.args[1].data == Fraction(1, 2)
         return base.args[0] if is_root else None
 
     def quotient(self, factor: Number, above: Node, below: Node) -> Node:
+        """Return ``factor*above/below``."""
         graph = self.graph
         return graph.scale(factor, graph.mul((above, graph.pow(below, graph.const(-1)))))
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm of ``1 + u`` by `log1p`, that of ``-expm1(u)`` in two branches, another as it is."""
+        """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
         graph, (argument,) = self.graph, node.args
         factor, base = self.term(argument)
         if factor == -1 and base.op == "call" and base.data is expm1:
@@ -170,4 +173,5 @@ def is_difference_power(power: object) -> bool:
 
 
 def _reduced(number: Fraction) -> Number:
+    """Return a fraction with denominator 1 as an int."""
     return number.numerator if number.denominator == 1 else number

@@ -1,4 +1,6 @@
-"""What nodes read, where they are 0, which cases they have, and whether they are numbers where they are evaluated."""
+"""Properties of nodes under constraints: what they read, where they are 0, their cases, and whether they are
+defined.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows,
 from sympy_tensordiff.integer.unfolding import divided_by
 
 LIMIT = 32
-"""Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+"""Cotangents of more nodes count as unconditional: products with all of their choices would explode."""
 
 
 class Choices:
-    """Where nodes are 0, as far as their structure shows, and what they read; remembered."""
+    """Cached answers about nodes: what they read, where they are 0, and where they may be evaluated."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -28,9 +30,10 @@ class Choices:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_harmless(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
-        """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside.
+        """Return whether `node` is defined under `facts`: it is a number, and reads inside of shapes only.
 
-        With a ``row``: where that does not hold, so that nothing behind guards and in empty ranges is evaluated.
+        So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
+        nothing behind guards and in ranges that imply it is evaluated.
         """
         if node.op == "comprehension":
             return False
@@ -58,18 +61,20 @@ class Choices:
         return self.harmless[key]
 
     def does_no_harm(self, node: Node, facts: Rows) -> bool:
-        """As `is_harmless`, for those who do not recurse over the graph themselves."""
+        """Return `is_harmless` of `node`, for callers that are not recursions over the graph themselves."""
         return trampoline(self.is_harmless(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
+        """Return the variables that a guard, sum or product binds (outermost first), what is known inside, and its
+        body.
+        """
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Row]:
-        """The conditions under which all reads in ``node``, outside of its binders, are inside of their shapes."""
+        """Yield the constraints under which all reads in `node`, outside of its binders, are defined."""
         stack = [node]
         while stack:
             top = stack[-1]
@@ -83,12 +88,12 @@ class Choices:
             yield from definedness(self.graph, read)
 
     def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
-        """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
+        """Return whether the guard constraint `row` around `node` is redundant: else `node` is defined and 0."""
         harmless: bool = yield self.is_harmless(node, facts, row)
         return harmless and bool((yield self.needs(node, row, facts)))
 
     def needs(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
-        """Whether ``node`` is 0 wherever the facts and not ``row`` hold."""
+        """Return whether `node` is 0 wherever `facts` hold and `row` does not."""
         if node.plain:
             return node is self.graph.zero
         key = (node, row, facts)
@@ -106,7 +111,10 @@ class Choices:
         return self.zero[key]
 
     def parts_need(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
-        """The same for a product, of which one factor has to be 0, and for an addition or a choice between values."""
+        """Return the answer of `needs` for a product, an addition or a choice.
+
+        Of a product one factor has to be 0, of the others all parts.
+        """
         every = node.op != "mul"
         for part in node.args[node.op == "select" :]:
             if (yield self.needs(part, row, facts)) is not every:
@@ -115,31 +123,31 @@ class Choices:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Whether a node is 0 unless conditions choose otherwise, as far as few steps show."""
+    """Return whether `node` is 0 unless conditions select something else; False if more than ``LIMIT`` nodes decide."""
     return _is_chosen(graph, node, [LIMIT])
 
 
-def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
-    """Whether a node is 0 unless conditions choose otherwise; it is looked at within the ``room`` left."""
-    room[0] -= 1
-    if room[0] < 0:
+def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
+    """Return `is_chosen` of `node`, False once ``budget[0]``, from which each visited node takes 1, is spent."""
+    budget[0] -= 1
+    if budget[0] < 0:
         return False
     match node.op:
         case "add":
-            return all(_is_chosen(graph, term, room) for term in node.args)
+            return all(_is_chosen(graph, term, budget) for term in node.args)
         case "select":
             sides = node.args[1:]
-            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, room) for side in sides)
+            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, budget) for side in sides)
         case "mul" | "sum" | "ein" | "comprehension":
-            return any(_is_chosen(graph, part, room) for part in node.args)
+            return any(_is_chosen(graph, part, budget) for part in node.args)
     return node.op == "guard"
 
 
 def number_chosen(graph: Graph, node: Node) -> Node:
-    """Return how many terms of a node conditions choose: 0 only where they leave nothing; 1 without conditions.
+    """Return a node of the shape of `node`: 0 only where conditions select no term of it, 1 without conditions.
 
-    The shape is that of the node. Of a value alone this cannot be told: chosen terms may cancel, and a derivative of
-    their sum is not 0 there.
+    It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
+    0.
     """
     if graph.is_zero(node):
         return node
@@ -169,19 +177,19 @@ def number_chosen(graph: Graph, node: Node) -> Node:
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether a node is a power of an integer that is known to be positive, as ``1/m`` of a size."""
+    """Whether `node` is a positive index form (by `facts`) or a constant power of one, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
 
 
 def is_power(node: Node) -> bool:
-    """Whether a node is a power with a whole positive exponent, which is 0 where the base is."""
+    """Whether `node` is a power with a positive constant integer exponent, which is 0 where its base is."""
     exponent = node.args[1] if node.op == "pow" else None
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
 
 def inside_shape(graph: Graph, node: Node) -> Rows:
-    """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
+    """Return the constraints that a read, and data in its indices, lie inside of shapes; () for other nodes."""
     if node.op not in ("read", "index"):
         return ()
     data = graph.inside_data(node.data if node.op == "read" else (node.data,)) if graph.integers else ()
@@ -189,20 +197,21 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
 
 
 def definedness(graph: Graph, node: Node) -> Rows:
-    """The rows under which a read is inside of its shape, and the divisors in an integer are positive."""
+    """Return the constraints under which a read or index is defined: inside of its shape, and divisors are positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
 
 
 def divisible(forms: Iterable[Affine]) -> Rows:
-    """The rows that say that what forms divide by is positive."""
+    """Return the constraints that all divisors in `forms` are positive."""
     return positive_rows(divided_by(forms))
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """The data in the rows of a range or a guard, as indices; each with what holds where they are read.
+    """Yield each entry of an integer tensor in `rows`, as an index node, with the constraints that hold where it is
+    read.
 
-    The rows of a range are read where the loops around it run, those of a guard where the others hold.
+    The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
     for row in rows if graph.integers else ():
         for entry in data_entries([row.form]):
@@ -210,10 +219,11 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 
 
 def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
-    """The other rows of a range or a guard that hold where one of them is read; those that read an entry too aside."""
+    """Yield the other constraints of a range or guard that hold where `row` is tested, without those on `entry`."""
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Row) -> int:
+        """Return the position of the innermost of `variables` in `row`; -1 without one."""
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
     around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
@@ -221,13 +231,13 @@ def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry 
 
 
 MOST_CASES = 8
-"""Values that are chosen among more stay whole."""
+"""Values with more cases are not split."""
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """The cases of a value, which exclude each other and leave nothing out; the guards in them hold or are gone.
+    """Return the cases of `value` as pairs of constraints and a value without guards; they are disjoint and complete.
 
-    Guards inside of binders are theirs.
+    Guards inside of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
     """
     found: list[tuple[Rows, Node]] = []
     waiting: list[tuple[Rows, Node]] = [((), value)]
@@ -247,12 +257,13 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
 
 
 def _outermost_guard(node: Node) -> Node | None:
+    """Return the first guard in `node`, breadth first and outside of binders; None without one."""
     guarded = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.plain])
     return next((part for part in guarded if part.op == "guard"), None)
 
 
 def _outside(rows: Rows) -> list[Rows]:
-    """Where the rows do not all hold, in pieces that exclude each other."""
+    """Return disjoint systems of constraints that together hold where not all of `rows` do."""
     pieces: list[Rows] = []
     for n, row in enumerate(rows):
         opposites = [Row("ge", row.form - 1), Row("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
@@ -261,7 +272,10 @@ def _outside(rows: Rows) -> list[Rows]:
 
 
 def unconditional(root: Node) -> set[Node]:
-    """The nodes evaluated under no condition on values or data; those on indices travel with cotangents."""
+    """Return the nodes below `root` that are evaluated under no condition on values or data.
+
+    Guards on indices alone do not count: they are part of the cotangents.
+    """
     found = {root}
     stack = [root]
     while stack:
@@ -275,7 +289,7 @@ def unconditional(root: Node) -> set[Node]:
 
 
 def may_be_infinite(nodes: Sequence[Node]) -> bool:
-    """Whether a quotient, or a function that is not finite everywhere, differs from entry to entry.
+    """Return whether a power or a function below `nodes` that depends on a tensor may be infinite for some values.
 
     Overflow does not count, nor the slope of a root at 0, which is chosen to be 0.
     """
@@ -291,7 +305,7 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
 
 
 def _may_be_infinite(node: Node) -> bool:
-    """The same of one node."""
+    """Whether `node` is a power or a call that may be infinite or undefined, other than one of an exponential."""
     base = node.args[0] if node.op == "pow" else node
     is_exponential = base.op == "call" and base.data is sympy.exp
     return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)

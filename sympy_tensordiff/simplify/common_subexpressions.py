@@ -1,4 +1,4 @@
-"""Parts that several places of expressions have in common, found on the graph and given names.
+"""Common subexpressions of expressions, found on the graph and given names.
 
 A part may depend on indices that are bound around it: ``exp(-D[i, j])`` under two sums is one part with two axes,
 whatever its indices are called in either place. So parts are compared after their bound variables are renamed in
@@ -31,7 +31,7 @@ Rows = frozenset[Row]
 
 
 class Key(NamedTuple):
-    """A part, whatever its bound variables are called: it over variables of its own, and how far those run."""
+    """A part whatever its bound variables are called: written over variables of its own, and the ranges of these."""
 
     node: Node
     extents: tuple[Affine, ...]
@@ -46,9 +46,9 @@ class Axis(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part with a name, where it occurs first; ``order`` sorts its axes as they are bound there.
+    """A common subexpression with a name, where it occurs first; `order` sorts its axes as they are bound there.
 
-    The name of one that is ``turned`` is that of the transpose of ``node``.
+    If it is `turned`, the name is that of the transpose of `node`.
     """
 
     key: Key
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """The common parts of several nodes.
+    """The common subexpressions of several nodes.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ class Parts:
         self._done: dict[Node, Node] = {}
 
     def find(self, node: Node) -> Part | None:
-        """The part that a node of the roots is, if it has a name."""
+        """Return the named part that equals `node`, a node below the roots; None if there is none."""
         found = self._key(node)
         return self._by_key.get(found) if found else None
 
     # -------------------------------------------------------------- the walk
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """The arguments of a node; the body of a binder over variables of its own."""
+        """Return the arguments of `node`; of a binder its body, opened once over variables of its own."""
         if node.op not in BINDERS:
             return node.args
         if node not in self._opened:
@@ -123,7 +123,7 @@ class Parts:
         return (self._opened[node][2],)
 
     def _in_order(self, roots: Sequence[Node]) -> list[Node]:
-        """All nodes, each after its arguments."""
+        """Return all nodes below `roots`, each after its arguments."""
         order: dict[Node, None] = {}
         stack = list(reversed(roots))
         while stack:
@@ -136,7 +136,10 @@ class Parts:
         return [*order]
 
     def _rows_around(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
-        """For each node the rows around it that say something of its bound variables, for each way to it."""
+        """Return for each node the sets of constraints on its bound variables, one for each path to it.
+
+        A node with more than ``MOST`` of them is recorded as crowded, and has none.
+        """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
             around[root].add(frozenset())
@@ -150,7 +153,7 @@ class Parts:
         return around
 
     def _not_chosen(self, roots: Sequence[Node]) -> set[Node]:
-        """The nodes that are not only in the branches of choices, where one may be a number only if it is chosen."""
+        """Return the nodes that are not only in branches of choices, where one may be undefined unless it is chosen."""
         found = set(roots)
         for node in reversed(self._nodes):
             if node in found:
@@ -158,7 +161,7 @@ class Parts:
         return found
 
     def _touching(self, rows: Rows, node: Node) -> Rows:
-        """The rows that hold a bound variable of a node, or one that such a row holds."""
+        """Return the constraints that contain a bound variable of `node`, or one that such a constraint contains."""
         variables, found = node.free - self._free, set[Row]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
@@ -168,7 +171,7 @@ class Parts:
     # -------------------------------------------------------------- equal parts
 
     def _key(self, node: Node) -> Key | None:
-        """What is equal for equal parts; None for what cannot have a name."""
+        """Return the key that equal parts share; None for a node that cannot have a name."""
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
@@ -177,6 +180,7 @@ class Parts:
         return found[0] if found else None
 
     def _general(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
+        """Return the key of `node` and its axes; None where its bound variables have no ranges of their own."""
         bound = node.free - self._free
         if not bound:
             return Key(node, ()), ()
@@ -192,7 +196,7 @@ class Parts:
         return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
 
     def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """The bound variables in the order in which they occur, where each runs in a range of its own."""
+        """Return the bound variables in the order in which they occur; None unless each has a range of its own."""
         (rows,) = self._around[node]
         others = atoms_in(rows) - bound - self._free
         if any(row.kind != "ge" or row.form.compounds() for row in rows):
@@ -211,7 +215,7 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _axes_of_reads(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """The bound variables, where each is an index of tensors of one length: those are read as a whole.
+        """Return the bound variables if each is an index of tensors of one length, over this length; else None.
 
         That is for parts below several conditions, such as ``j < i`` and ``j > i``, which are numbers everywhere.
         """
@@ -233,7 +237,7 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
-        """The bound variables in the order in which they occur."""
+        """Return the variables `bound` in the order in which they occur in `node`."""
         found: dict[int, None] = {}
         stack, done = [node], set()
         while stack and len(found) < len(bound):
@@ -250,17 +254,17 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """The arguments that a reader sees: of ``z - logsumexp(z)``, as in a softmax, only one."""
+        """Return the arguments of `node` that a reader sees: one of ``z - logsumexp(z)``, a softmax."""
         args = self._args(node)
         maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
         return [arg for arg in args if arg not in maxima]
 
     def _same(self, node: Node) -> Key | Node:
-        """What is the same for equal parts."""
+        """Return the key of `node`, or the node itself where it has none: equal for equal parts."""
         return self._key(node) or node
 
     def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[Part]:
-        """The parts that are worth a name, each after those that it is made of."""
+        """Return the parts that are worth a name, and those in `forced`, each after the parts that it contains."""
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
@@ -287,14 +291,14 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """The definitions of parts and the roots, in which ``leaves``, tensors, stand for the parts."""
+        """Return the definitions of the parts, and `roots`, with the tensors `leaves` in place of parts."""
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)
         return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
     def _definition(self, part: Part) -> Node:
-        """The part as a tensor over its axes."""
+        """Return the definition of `part`, as a tensor over its axes."""
         node = self._over(part.node)
         if not part.axes:
             return self.graph.transposed(node) if part.turned else node
@@ -305,7 +309,7 @@ class Parts:
         return self.graph.comprehension([axis.variable for axis in axes], [axis.extent for axis in axes], moved)
 
     def _read(self, node: Node) -> Node | None:
-        """The read of the leaf that stands for a node."""
+        """Return the read of the leaf that replaces `node`; None if none does."""
         key = self._key(node)
         found, leaf = self._keys.get(node), self._leaves.get(key) if key else None
         if leaf is None or found is None:
@@ -317,7 +321,7 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _over(self, node: Node) -> Node:
-        """A node over arguments in which parts are replaced."""
+        """Return `node` over arguments in which parts are replaced."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)
@@ -328,7 +332,7 @@ class Parts:
 
 
 def _core(node: Node) -> Node:
-    """The node below what only moves, scales or reads entries."""
+    """Return the node below those that only move, scale or read entries."""
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):
         args = [arg for arg in node.args if arg.op != "const"]
         if len(args) != 1:
@@ -338,7 +342,7 @@ def _core(node: Node) -> Node:
 
 
 def _operations(node: Node) -> int:
-    """About how many signs and functions a reader sees of a node itself."""
+    """Return about how many signs and functions a reader sees of `node` itself."""
     if node.op in ("add", "mul", "ein"):
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]

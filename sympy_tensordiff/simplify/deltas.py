@@ -3,32 +3,23 @@
 This is the elimination of Urban & van der Smagt 2017, section 5.1, eqs. (38)-(47): the equations are solved over the
 integers (`solving`), guards in the terms of a summand become rows of their sums, and conditions that no range
 expresses are cases that do not overlap.
-
-Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
-of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index
-with the number ``c`` is ``i = (p + n*t)/c`` where that is an integer. Where ``n mod c`` is known to be ``r`` this is a
-congruence ``p + r*t == 0 mod c``, which is linear, so `systems_by_remainders` has one system for each remainder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import product
-from math import gcd
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable, replace
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
+from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.clamps import cases_of_clamps
 from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
-from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.products import slope, times
-from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition, substitute_all
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
 from sympy_tensordiff.integer.solving import residues, solve_equations
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
-    """The sum of ``body`` over all integer points of ``rows``; no equation over ``variables`` is left.
+    """Return the sum of `body` over all integer points of `rows`, in which no equation over `variables` is left.
 
     Parameters
     ----------
@@ -81,7 +72,10 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
-    """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
+    """Return the sum over `kept` once its equations are solved, with tests of data in its body.
+
+    Constraints without the variables `kept` are a guard around it, the others its ranges.
+    """
     outer, inner = partition(rows, kept)
     tests = _tests(graph, inner, kept) if graph.integers else []
     if tests:
@@ -96,10 +90,7 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The conditions that the body tests, as no bound of a loop can: some rows, and bounds by data that may be outside.
-
-    These would be read before the test that they are inside; whether they are is another pass's question.
-    """
+    """Return the constraints that the body tests, as no loop bound expresses them or their data may be outside."""
     found = tested(rows, variables)
     plain, data = partition_data(rows)
     for row in data:
@@ -111,17 +102,18 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
 
 
 def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
-    """The variables that a row bounds, each with 1 where from below and with -1 where from above."""
+    """Return ``(variable, sign)`` for each of `variables` that `row` bounds: 1 from below, -1 from above."""
     held = row.form.atoms().intersection(variables) - selected_in(row.form)
     return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
 
 
 def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
+    """Whether an inequality in `rows` bounds `variable`: from below if `sign` is 1, from above if it is -1."""
     return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
 
 
 def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The bounds of variables that have none but by data that they select: the shape of the data."""
+    """Return bounds for variables that only tests of data bound: those of the shapes of these data."""
     bounds = [row for row in rows if row not in tests]
     found = []
     for row in graph.inside_data(row.form for row in rows):
@@ -133,15 +125,15 @@ def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], v
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """A factor of the body that is a sum with an unsolved equation in one of the variables."""
+    """Return a factor of `body` that is a sum with an unsolved equation in `variables`; None without one."""
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
 
 def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: Node) -> bool:
-    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms, or tests in its loop.
+    """Whether a term of `body` has a guard that a sum over `variables` would take as constraints of its own.
 
-    Tests of data have to stay.
+    Guards that consist of tests of data do not count: they have to stay in the body.
     """
     tied = frozenset(variables)
     if body.plain:
@@ -164,7 +156,9 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether a guard, or one right behind it, ties variables, or an equation that a sum could not solve."""
+    """Whether `node` is a guard over `variables`, has one right inside of it, or is a sum with an equation over
+    them.
+    """
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
         return True
@@ -174,7 +168,7 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
+    """Return the terms of `body` one by one if one of them is guarded over `variables`; None if none is."""
     if body.plain:
         return None
     if body.op == "add" and any(ties(term, variables) for term in body.args):
@@ -190,7 +184,7 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """``f(delta)`` where the equation of the delta holds, below it and above it; None without such a delta."""
+    """Split ``f(delta)`` into the cases that the form in its equation is 0, positive or negative; None without one."""
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
     if not equations or len(equations) > NESTED_LIMIT:
@@ -205,7 +199,10 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    """Split ``f(guard)`` into the cases that an inequality of the guard holds and that it fails; None without one.
+
+    So no loop tests it.
+    """
     if body.plain:
         return None
     guards, rows = _nested_rows(variables, body)
@@ -224,7 +221,10 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """The guards inside of the functions in a body without sums, and their rows over the variables."""
+    """Return the guards inside of functions in `body`, and their constraints over `variables`; none below binders.
+
+    Constraints on data that the variables select are left out: they are tested in any case.
+    """
     if body.height:
         return (), ()
     guards = [node for node in reachable(body) if node.op == "guard"]
@@ -234,7 +234,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
-    """The body where it is known of some rows of the guards inside whether they hold."""
+    """Return `body` with the truth values `known` of constraints put into `guards`: those that fail are 0."""
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):
@@ -242,152 +242,3 @@ def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, 
             fails = any(known.get(row) is False for row in node.data)
             new[node] = graph.zero if fails else graph.guard((r for r in node.data if r not in known), inner)
     return replace(graph, body, new)
-
-
-CASES_LIMIT = 16
-"""More remainders of sizes than these are not told apart."""
-
-
-class System(NamedTuple):
-    """What is left of a sum for one choice of remainders."""
-
-    variables: list[int]
-    rows: Rows
-    body: Node
-
-
-def systems_by_remainders(
-    graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
-) -> list[System] | None:
-    """The sum without one such equation, for each remainder of the sizes in it; None where there is none."""
-    for row in rows:
-        hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
-        numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
-        for c, v in sorted(numbers):
-            congruences = _congruences(row.form - Affine({v: row.form.coefficient(v)}), variables, c)
-            if congruences is not None:
-                others = [other for other in rows if other is not row]
-                digits = [w for w in sorted(hidden) if _is_remainder(w, c, (*rows, *facts))]
-                return [_system(graph, variables, others, body, row.form, v, given, digits) for given in congruences]
-    return None
-
-
-def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """``rest mod modulus == 0`` for each remainder of what multiplies an index in it, behind conditions on these."""
-    factors: dict[int, Affine] = {}
-    for v in sorted(rest.atoms().intersection(variables)):
-        parts = slope(rest, v)
-        if parts is None or not parts[0].atoms().isdisjoint(variables):
-            return None
-        factors[v], rest = _reduced(parts[0], modulus), parts[1]
-    unknown = sorted({factor for factor in factors.values() if not factor.is_constant})
-    if modulus ** len(unknown) > CASES_LIMIT:
-        return None
-    found = []
-    for remainders in product(range(modulus), repeat=len(unknown)):
-        known = dict(zip(unknown, remainders, strict=True))
-        form = rest + Affine({v: known.get(factor, factor.constant) for v, factor in factors.items()})
-        conditions = [Row("mod", factor - remainder, modulus) for factor, remainder in known.items()]
-        found.append((*conditions, Row("mod", form, modulus)))
-    return found
-
-
-def _reduced(factor: Affine, modulus: int) -> Affine:
-    """The factor with the least coefficients of the same remainder."""
-    return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
-
-
-def _system(
-    graph: Graph,
-    variables: Sequence[int],
-    rows: Sequence[Row],
-    body: Node,
-    equation: Affine,
-    v: int,
-    given: Rows,
-    digits: Collection[int],
-) -> System:
-    """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be.
-
-    The ``digits`` are indices that are known to be remainders by the coefficient of ``v``.
-    """
-    c = equation.coefficient(v)
-    rest = equation - Affine({v: c})
-    value = {v: quotient(rest if c < 0 else -rest, abs(c))}
-
-    def exact(form: Affine) -> Affine:
-        """No rounding where multiples of ``c*v`` stand."""
-        factor, left = divmod(form.coefficient(v), c)
-        return form if left else form - factor * equation
-
-    body = graph.substitute(graph.map_forms(body, exact), value)
-    left = [w for w in variables if w != v]
-    rows = [_without(row, v, equation, value) for row in rows]
-    *conditions, congruence = given
-    new = _solved(graph, congruence, left, equation.hidden(), digits)
-    if new is None:
-        return System(left, (*rows, *given), body)
-    fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
-    rows = substitute_all((*rows, *conditions), new)
-    return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
-
-
-def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
-    """A row without ``v``; where it holds that as a variable, or times sizes, nothing is rounded."""
-    parts = slope(row.form, v)
-    if parts is None:
-        return row.substitute(value)
-    c = equation.coefficient(v)
-    multiple = times(parts[0], equation - Affine({v: c}))
-    return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
-
-
-def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
-    """Whether the rows imply ``0 <= index < modulus``."""
-    form = Affine.variable(v)
-    return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
-
-
-def _solved(
-    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
-) -> dict[int, Affine] | None:
-    """An index of a congruence, those in ``last`` only if need be, as a multiple of the modulus and a remainder.
-
-    That is the least one where it holds no other index: with ``t = 2*u + p mod 2`` for ``p + t == 0 mod 2`` the
-    products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is 0 where ``t`` is a digit.
-    """
-    shares = {v: gcd(row.form.coefficient(v), row.modulus) for v in variables}
-    units = [v for v in variables if shares[v] == 1]
-    if not units:
-        return None
-    share = min((shares[v] for v in variables if v not in last), default=row.modulus)
-    if 1 < share < row.modulus:
-        return _solved_twice(graph, row, variables, last, share)
-    v = min(units, key=lambda unit: unit in last)
-    c = row.form.coefficient(v)
-    form = (row.form - Affine({v: c})) * -pow(c, -1, row.modulus)
-    form = Affine({w: b % row.modulus for w, b in form.terms}, form.constant % row.modulus)
-    if form.atoms().isdisjoint(variables):
-        form = form - row.modulus * quotient(form, row.modulus)
-        if v in digits:
-            return {v: form}
-    return {v: form + Affine({graph.fresh(graph.names[v]): row.modulus})}
-
-
-def _solved_twice(
-    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
-) -> dict[int, Affine] | None:
-    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another.
-
-    Modulo the divisor ``share`` the coefficients of the other indices vanish.
-
-    Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
-    ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
-    """
-    first = _solved(graph, row._replace(modulus=share), variables, last, ())
-    if first is None:
-        return None
-    rest = quotient(row.form.substitute(first), share)
-    left = [v for v in (*variables, *sorted(rest.atoms() - row.form.atoms())) if v not in first]
-    then = _solved(graph, Row("mod", rest, row.modulus // share), left, last, ())
-    return None if then is None else {v: form.substitute(then) for v, form in first.items()} | then

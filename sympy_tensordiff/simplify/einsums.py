@@ -1,4 +1,4 @@
-"""From index notation to einsums, where that is no longer, and from einsums of sparse tensors to entries.
+"""Conversion of index notation to einsums, and of einsums of sparse tensors to index notation.
 
 ``Sum_k A[i, k] E[k]`` with ``E[k] = [k == p]`` is ``A[i, p]``: entry by entry, the deltas of tensors that are mostly
 zeros take the sums away (`without_sparse_operands`). Such tensors are the cotangents of entries and the directions of
@@ -19,9 +19,9 @@ from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
-    """``roots`` with the comprehensions and sums that a derivative has made as einsums, where they are some.
+    """Return `roots` with the comprehensions and sums that a derivative has made as einsums, where possible.
 
-    Those that stay have their axes in the order in which they are needed.
+    A comprehension that is used only transposed gets its axes in that order.
 
     Parameters
     ----------
@@ -48,11 +48,12 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether a node is a comprehension or a sum of no user, in which no bound variable is free."""
+    """Whether `node` is a comprehension or a sum that the user has not written, in which no bound variable is free."""
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
 def _as_einsum(graph: Graph, node: Node) -> Node:
+    """Return the sum or comprehension `node` as an einsum, as far as it has that form."""
     if node.op == "sum":
         return scalar_of(graph, node)
     axes, _, body = graph.open(node)
@@ -60,12 +61,13 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether a tensor is repeated along a last axis to be added: ``outer(x, ones(m)) - b`` for ``x[i] - b[j]``."""
+    """Whether an addition in `found` repeats a tensor along a last axis: ``outer(x, ones(m)) - b``."""
     additions = (part for part in reachable(found) if part.op == "add" and part.whole)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
+    """Whether `term` repeats its operand along other axes than the first ones, which broadcasting adds by itself."""
     if not (is_view(term) and term.args and term.args[0].shape):
         return False
     (labels,), output = term.data.inputs, term.data.output
@@ -73,7 +75,7 @@ def _is_repeated(term: Node) -> bool:
 
 
 def _is_transposed(node: Node) -> bool:
-    """Whether a node is a multiple of a comprehension with its axes in another order."""
+    """Whether `node` is a multiple of a comprehension with its axes permuted."""
     if not (is_view(node) and node.args and node.args[0].op == "comprehension"):
         return False
     (labels,) = node.data.inputs
@@ -81,6 +83,7 @@ def _is_transposed(node: Node) -> bool:
 
 
 def _in_order(graph: Graph, node: Node) -> Node:
+    """Return the transposed multiple `node` of a comprehension as a multiple of a comprehension with permuted axes."""
     (comprehension,), (labels,), output = node.args, node.data.inputs, node.data.output
     axes, _, body = graph.open(comprehension)
     named = dict(zip(labels, axes, strict=True))
@@ -89,7 +92,7 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with each einsum that takes a sparse tensor as what is left of it entry by entry."""
+    """Return `roots` with each einsum of a sparse tensor written entry by entry, where its deltas remove sums."""
     if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
         return list(roots)
     done: dict[Node, Node] = {}
@@ -97,11 +100,15 @@ def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _takes_sparse(graph: Graph, node: Node) -> bool:
+    """Whether `node` is an einsum, not a view, with a sparse operand."""
     return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
 
 
 def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[Node]:
-    """From the outside in: what is bound is opened before anything inside changes its height."""
+    """Return `node` with the einsums of sparse tensors in it written entry by entry; results are stored in `done`.
+
+    Binders are opened from the outside in, before anything inside changes its height.
+    """
     if node in done or not node.whole:
         return done.get(node, node)
     if node.op in BINDERS:
@@ -121,7 +128,7 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
 
 
 def _is_sparse(graph: Graph, node: Node) -> bool:
-    """Whether an equation decides on one of the indices of a tensor given entry by entry."""
+    """Whether `node` is a comprehension whose guard has an equation in one of its indices."""
     if node.op != "comprehension" or node.args[0].op != "guard":
         return False
     variables, _, body = graph.inside(node, ())
@@ -129,7 +136,7 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
 
 
 def _by_entries(graph: Graph, node: Node) -> Node:
-    """An einsum as a comprehension of sums without deltas."""
+    """Return the einsum `node` as a comprehension over sums without deltas."""
     _, inputs, output, extents = node.data
     variables = [graph.fresh("ijklmn"[label % 6]) for label in range(len(extents))]
     forms = [Affine.variable(v) for v in variables]

@@ -1,4 +1,4 @@
-"""An expression at sizes that leave axes without entries.
+"""Expressions at sizes that leave axes without entries.
 
 All else takes for granted that extents are positive. Where some are 0, the sizes in them are numbers here: sums over
 such an axis are 0 and products 1, tensors with one have no entries, and what is left has positive extents only.
@@ -19,7 +19,7 @@ EMPTY = Affine()
 
 
 def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[Node]:
-    """The nodes with numbers in place of some sizes, in the shapes of their tensors, too.
+    """Return `nodes` with numbers in place of the size variables in `sizes`, in the shapes of tensors, too.
 
     Raises
     ------
@@ -40,13 +40,16 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
 
 
 class _AtSizes:
+    """The substitution of `at_sizes`; collects the nodes that have no value at these sizes."""
+
     def __init__(self, graph: Graph, sizes: Substitution) -> None:
         self.graph = graph
         self.sizes = sizes
         self.missing: dict[Node, str] = {}
-        """What has no value, in words."""
+        """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return `nodes` at the sizes; what has no value is recorded in `missing`."""
         graph = self.graph
         done: dict[Node, Node] = {}
         for node in reachable(*nodes):
@@ -57,7 +60,7 @@ class _AtSizes:
         return [done[node] for node in nodes]
 
     def made(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """The node over arguments that are made already."""
+        """Return `node` at the sizes, over the converted arguments `args`; an argument without a value is handed on."""
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)
         if node.op == "tensor":
@@ -84,7 +87,9 @@ class _AtSizes:
         return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def reduced(self, node: Node, body: Node) -> Node:
-        """A sum, a product or an extremum."""
+        """Return a sum (0), product (1) or extremum (no value) over a range that is empty at the sizes; others
+        rebuilt.
+        """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)
         if is_empty(rows, ()):
@@ -95,6 +100,6 @@ class _AtSizes:
         return graph.rebind(node, body, self.sizes)
 
     def without_value(self, made: Node, name: str) -> Node:
-        """The node, marked as one that has no value."""
+        """Record that `made`, which messages call `name`, has no value; return it."""
         self.missing[made] = name
         return made

@@ -1,4 +1,4 @@
-"""Operands that the terms of a sum have in common, once, in front of the sum.
+"""Factoring: operands that the terms of a sum have in common are put once in front of the sum.
 
 An operand is in common where it is read under the same axes of the result and is summed over in the
 same places. What is left of the terms has to have the same axes in all of them, or it would have to
@@ -24,7 +24,7 @@ from sympy_tensordiff.integer.polynomials import Growth
 from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
-"""Of a node, and of each of its axes."""
+"""The digest of a node, and those of its axes."""
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
 INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
@@ -37,19 +37,20 @@ _LOWER_ORDERS = 1.05
 
 
 class Keys:
-    """Digests: equal for equal nodes, in any graph; that they differ for different ones is likely only."""
+    """Digests of nodes: equal for equal nodes in any graph, and most likely different for different ones."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._known: dict[Node, Key] = {}
 
     def of(self, node: Node) -> Key:
-        """The keys of a node and of its axes."""
+        """Return the digest of `node` and those of its axes."""
         for part in reachable(node, known=self._known):
             self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
+        """Return the digests of `node` and its axes, from those of its arguments."""
         if node.op == "ein":
             return _contraction(node, args)
         if node.op in INDEXED:
@@ -72,12 +73,13 @@ class Keys:
         return _digest(node.op, data, *order(key for key, _ in args), *sorted(colours)), colours
 
     def _indexed(self, node: Node) -> str:
-        """The data of a node of index notation; with free indices by their names only."""
+        """Return the data of a node of index notation as text; for free indices only their names."""
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
+    """Return the digests of an einsum and its axes, by colour refinement of its labels."""
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
         (key, axes), place = args[0], inputs[0].index
@@ -97,20 +99,24 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _read(key: Key, labels: Sequence[str]) -> str:
-    """An operand under labels."""
+    """Return the digest of an operand whose axes have `labels`."""
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 
 def _digest(*parts: str) -> str:
+    """Return a short hash of `parts`."""
     return blake2b(" ".join(parts).encode(), digest_size=12).hexdigest()
 
 
 Role = tuple[str, int]
-"""Of a label: the place of an axis of the result, or the number of a sum of the operand."""
+"""The role of a label: an axis of the result by its position, or a sum of the operand by its number."""
 
 
 class Candidate(NamedTuple):
-    """An operand of a term that may stand in front: its base, how it is read, what is read by the others."""
+    """An operand that may be put in front of terms: its base, the roles of its labels, and those of the other operands.
+
+    `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
+    """
 
     base: Node
     power: Any
@@ -119,7 +125,7 @@ class Candidate(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return ``roots`` with common operands of sums factored out, where that is not heavier and does not cost more.
+    """Return `roots` with common operands of sums factored out, where the result is not heavier and does not cost more.
 
     Parameters
     ----------
@@ -135,13 +141,14 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
+        """Return `node` factored, if it is a sum of which two terms may share an operand."""
         return _Sum(graph, node, uses, keys, model, given).factored() if node.op == "add" and _may_share(node) else node
 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
 
 def _may_share(node: Node) -> bool:
-    """Whether two terms have an operand in common: a quick look, before they are taken apart."""
+    """Whether two terms of the sum `node` may have an operand in common: a quick look before they are taken apart."""
     known: set[Node] = set()
     for term in node.args:
         product = operand_of_view(term)
@@ -155,6 +162,8 @@ def _may_share(node: Node) -> bool:
 
 
 class _Sum:
+    """One sum that is factored: its terms as products, and which operands they have in common."""
+
     def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys, model: CostModel, given: Growth) -> None:
         self.graph = graph
         self.node = node
@@ -167,7 +176,7 @@ class _Sum:
         self.places: dict[Candidate, dict[int, int]] = {}
 
     def factored(self) -> Node:
-        """The sum with the best factors in front, each term under one at most."""
+        """Return the sum with its best common operands in front, each term under at most one; itself without any."""
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
                 found = _candidate(term, m)
@@ -192,7 +201,7 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_scalars(self) -> None:
-        """Merge groups whose remaining terms are scalars with groups of tensors: a sum repeats a scalar by itself."""
+        """Merge groups whose remaining terms are scalars into groups of tensors: a sum repeats a scalar by itself."""
         alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
         for candidate, places in self.places.items():
             if candidate.others:
@@ -200,7 +209,7 @@ class _Sum:
                     places.setdefault(n, m)
 
     def _merge_diagonals(self) -> None:
-        """Merge ``u[i]*B[i, j]`` with ``Sum_k M[i, k]*B[k, j]``: the first is the product of ``diag(u)`` and ``B``."""
+        """Merge the group of ``u[i]*B[i, j]`` into that of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``."""
         for candidate in list(self.places):
             sums = [role for role in candidate.roles if role[0] == "sum"]
             if len(sums) != 1 or sums[0] not in candidate.others:
@@ -212,7 +221,7 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: Candidate, where: dict[int, int]) -> Node | None:
-        """The factor times the sum of what is left of the terms; None where that is no better."""
+        """Return the common operand times the sum of the remaining terms; None where that is no better."""
         graph = self.graph
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
@@ -230,6 +239,7 @@ class _Sum:
         return product if self._is_better(product, where, scalar=not candidate.roles) else None
 
     def _rest(self, candidate: Candidate, term: Product, place: int, exponent: Number) -> Node:
+        """Return `term` without its operand at `place`, over the axes that the other terms have."""
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
         if candidate.power is not None and _exponent(node) != exponent:
@@ -246,7 +256,7 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
-        """Whether the product weighs less than the terms it stands for; a scalar stands in front at equal weight."""
+        """Whether `product` weighs less than the terms that it replaces; a scalar operand may weigh as much."""
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._used_only_by(old, leaves)
@@ -257,13 +267,13 @@ class _Sum:
         return heavier <= 0 if scalar else heavier < 0 and self._costs_no_more(product, old, leaves)
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Whether the product costs no more than the sum of the terms that it stands for."""
+        """Whether `product` costs no more than the sum of the terms that it replaces."""
         known = leaves.difference(old)
         before = self.model.of([self.graph.add(old)], known)
         return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """The nodes that only these terms use."""
+        """Return the nodes that only `terms` use, down to `leaves`."""
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
         for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
@@ -274,7 +284,7 @@ class _Sum:
 
 
 def _above(top: Node, leaves: set[Node]) -> list[Node]:
-    """The nodes from ``top`` down to the leaves, without these."""
+    """Return the nodes from `top` down to `leaves`, without the leaves."""
     found = breadth_first(top, lambda node: () if node in leaves else node.args)
     return [node for node in found if node not in leaves]
 
@@ -283,7 +293,7 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> Product:
-    """A term as a product in which the scalars inside of an operand are operands of their own."""
+    """Return the term `node` as a product in which scalar factors of an operand are operands of their own."""
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
@@ -297,11 +307,12 @@ def _term(graph: Graph, node: Node) -> Product:
 
 
 def _scalars_of(part: Node) -> list[Node]:
-    """The scalar operands of a tensor that is a product."""
+    """Return the scalar operands of a tensor that is a product; [] for other nodes."""
     return [arg for arg in part.args if not arg.shape] if part.shape and is_core(part) else []
 
 
 def _candidate(term: Product, place: int) -> Candidate | None:
+    """Return the operand at `place` of `term` as a candidate; None where its labels do not allow that."""
     node, labels = term.parts[place]
     base = _base(node)
     power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
@@ -321,7 +332,7 @@ def _candidate(term: Product, place: int) -> Candidate | None:
 
 
 def _roles(term: Product, place: int) -> dict[Label, Role]:
-    """The roles of the labels of an operand, and of those of the result."""
+    """Return the roles of the labels of the operand at `place`, and of those of the result."""
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:
         roles.setdefault(label, ("sum", len(roles)))
@@ -329,15 +340,16 @@ def _roles(term: Product, place: int) -> dict[Label, Role]:
 
 
 def _own_roles(term: Product, place: int) -> list[Role]:
-    """The roles of the axes of an operand."""
+    """Return the roles of the axes of the operand at `place`."""
     roles = _roles(term, place)
     return [roles[label] for label in term.parts[place][1]]
 
 
 def _base(node: Node) -> Node:
-    """The base of a constant power; another node itself."""
+    """Return the base of a constant power; another node itself."""
     return node.args[0] if node.op == "pow" and node.args[1].op == "const" and not is_view(node.args[0]) else node
 
 
 def _exponent(node: Node) -> Any:
+    """Return the exponent of a constant power; 1 for another node."""
     return node.args[1].data if _base(node) is not node else 1

@@ -1,4 +1,5 @@
-"""What an expression takes for granted: positive extents and divisors, reads inside of their shapes, ranges of data.
+"""The constraints that an expression takes for granted: positive extents and divisors, reads inside of shapes, ranges
+of data.
 
 Only reads that happen unconditionally count: those behind guards and conditions on values do not,
 and those inside a sum only where the sum is provably not empty.
@@ -31,7 +32,7 @@ from sympy_tensordiff.simplify.choices import inside_shape
 
 
 def extents_of(nodes: Sequence[Node]) -> list[Affine]:
-    """The extents of all tensors and comprehensions below ``nodes``."""
+    """Return the distinct extents of all tensors and comprehensions below `nodes`."""
     found: dict[Affine, None] = {}
     for node in reachable(*nodes):
         found.update(dict.fromkeys(node.shape))
@@ -39,17 +40,17 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
 
 
 def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
-    """The free variables in the extents of all tensors and comprehensions: no index takes their place."""
+    """Return the free variables in the extents below `nodes`: the sizes, which are never bound."""
     return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
 def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = None) -> Rows:
-    """The facts that the expressions ``roots`` (as the user wrote them) stand for; ``positive`` sizes may be known.
+    """Return the constraints on sizes and free indices that the expressions `roots`, as written, take for granted.
 
-    Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
-    that is a product; every unconditional read lies inside its shape, at the extreme points of the
-    ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
-    can refuse them.
+    Declared constraints hold; every extent, and each factor of one, is at least 1 (`positive`, if known already); every
+    unconditional read lies inside its shape, at the extreme points of the ranges around it. If these contradict each
+    other, only those of the sizes are returned: reads that can never be inside have to stay, so that the call can
+    refuse them.
     """
     positive = positive_sizes(graph, roots) if positive is None else positive
     if not positive and not any(root.free for root in roots):
@@ -65,7 +66,7 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
 
 
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
+    """Return the constraints that are declared, and that each extent, and each factor of one, is at least 1."""
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_in(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
@@ -77,10 +78,10 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """The rows that say that the unconditional reads of an expression lie inside their shapes.
+    """Return the constraints on sizes and free indices that the unconditional reads below `root` lie inside of their
+    shapes.
 
-    They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
-    been ``seen`` for another expression is left out.
+    `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
     """
     found: list[Row] = []
     for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen):
@@ -97,7 +98,10 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def unconditional_parts(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """What an expression computes unconditionally, with the ranges around it and their variables, innermost first."""
+    """Yield each unconditionally evaluated node, the ranges around it and their variables, innermost first.
+
+    Nodes in `seen` are left out; new ones are added to it.
+    """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:
         node, context, bound = stack.pop()
@@ -118,9 +122,10 @@ def unconditional_parts(
 
 
 def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Refuse divisors of indices that may be negative; assume that those that may be 0 are positive.
+    """Raise `UnsupportedError` if a divisor of an index may be negative; assume that those that may be 0 are positive.
 
-    What a read at such a quotient says is known only where its divisor is positive.
+    The assumptions are added to ``graph.granted``. What a read at such a quotient says is known only where its divisor
+    is positive.
 
     Raises
     ------
@@ -147,7 +152,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """The conditions and ranges without quotients by sizes around each place where a form is divided by ``divisor``."""
+    """Return the constraints without quotients around each division by `divisor` below `roots`."""
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -170,7 +175,7 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
 
 
 def divides_by_none(body: Node, mapping: Substitution) -> bool:
-    """Whether nothing in a body is divided by a number below 1 where variables have the values of ``mapping``."""
+    """Whether nothing in `body` is divided by a number below 1 when the variables have the values in `mapping`."""
     forms = [
         form
         for node in reachable(body)
@@ -181,7 +186,7 @@ def divides_by_none(body: Node, mapping: Substitution) -> bool:
 
 
 def _forms(node: Node, rows: Rows) -> list[Affine]:
-    """The index forms of a node itself."""
+    """Return the index forms of `node` itself: its indices, its extents and the forms of `rows`."""
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]
 
@@ -191,7 +196,7 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """The nodes of expressions, in which data without a declared range have that of the axis that they select from."""
+    """Read `exprs` into nodes; integer tensors without a declared range get that of the axis that they select from."""
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)
     if not found:
@@ -201,7 +206,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """For tensors of integers without a declared range, a read in which all entries select from the shortest axis.
+    """Return, by the names of integer tensors without a declared range, a read and the axis that bounds all their
+    entries.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -224,7 +230,9 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
 
 
 def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[DataEntry, Node, int]]:
-    """The unconditional reads in which each entry of a tensor in turn is the index of an axis."""
+    """Yield ``(entry, read, axis)`` for each unconditional read in which every entry of a tensor in turn is the index
+    of an axis.
+    """
     seen: Seen = set()
     for root in roots:
         for node, context, _ in unconditional_parts(graph, root, facts, seen):
@@ -235,7 +243,7 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """The tensors of integers that select entries of computed tensors."""
+    """Return the names of the integer tensors in the indices of reads inside of tensors that are read themselves."""
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
     forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]
@@ -243,11 +251,12 @@ def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
 
 
 def _takes_diagonals(node: Node) -> bool:
+    """Whether `node` is an einsum in which an operand has a repeated label."""
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 
 def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
-    """Whether an entry is each of its tensor in turn: its indices are variables that run over the axes, freely."""
+    """Whether `entry` is every entry of its tensor in turn: its indices are variables that run over whole axes."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]
     whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]

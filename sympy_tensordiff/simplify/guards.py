@@ -28,7 +28,7 @@ from sympy_tensordiff.simplify.facts import divides_by_none
 
 
 def with_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
-    """The rows without redundant ones; those that leave an index a single value as equations."""
+    """Return `rows` without redundant ones, and with an equation for each index that they leave a single value."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
         single = single_value([v], rows)
@@ -38,13 +38,16 @@ def with_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> R
 
 
 def _as_equation(row: Row, known: Rows, sizes: frozenset[int]) -> Row:
-    """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
+    """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints as they are."""
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and implied(Row("ge", -row.form), known)
     return Row("eq", row.form) if meets else row
 
 
 def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variable, Affine]] | None:
-    """An equation solved for the data in it, those that the oldest index selects first, or for the newest index."""
+    """Return an equation in `rows` with its solution for one variable; None if none can be solved.
+
+    It is solved for data, those that the oldest index selects first, or for the newest index.
+    """
     for row in rows:
         data = data_terms(row.form)
         inside = row.form.hidden()
@@ -58,7 +61,7 @@ def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variabl
 
 
 def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]) -> Node:
-    """Return ``body``, each part of which an equation with data writes in as few indices as it can.
+    """Return `body` with each part rewritten by the equation `row`, which has data, in as few indices as possible.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -75,33 +78,34 @@ def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution
     fixed : set of int
         The variables that are sizes or free in the whole expression: a part is as cheap with them as without.
     """
-    ways: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
+    rewrites: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
     data = frozenset[Variable](data_terms(row.form))
     if not all(v in fixed for entry in data if isinstance(entry, Compound) for v in entry.atoms()):
-        ways.reverse()  # of two forms in equally many indices the one without the data
+        rewrites.reverse()  # of two forms in equally many indices the one without the data
     inside = row.form.hidden()
     for v, c in row.form.terms:
         value = Affine({v: 1}) - row.form * c
         if abs(c) != 1 or v in solution or v in definitions(value.compounds()):
             continue
         if v in data or (isinstance(v, int) and v not in fixed and v not in inside):
-            ways.append(partial(_with_value, graph, v, value))
-    return graph.mul(_in_fewest_indices(graph, graph.factors(body), ways, row.form.atoms(), fixed))
+            rewrites.append(partial(_with_value, graph, v, value))
+    return graph.mul(_in_fewest_indices(graph, graph.factors(body), rewrites, row.form.atoms(), fixed))
 
 
 def _in_fewest_indices(
     graph: Graph,
     factors: Sequence[Node],
-    ways: Sequence[Callable[[Node], Node]],
+    rewrites: Sequence[Callable[[Node], Node]],
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return the form of each factor with the fewest indices: of several such the one whose arguments have the fewest.
+    """Return the form of each factor with the fewest indices, among equal ones that whose arguments have the fewest.
 
-    What a binder, a guard or a read holds is written in one way.
+    A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
 
     def number_of_indices(node: Node) -> int:
+        """Return the number of free variables of `node` that are not in `fixed`."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -112,33 +116,33 @@ def _in_fewest_indices(
         if changing.isdisjoint(part.free):
             forms[part] = [part]
         elif own:
-            forms[part] = [graph.with_args(part, [_nth(forms[arg], n) for arg in own]) for n in range(len(ways))]
+            forms[part] = [graph.with_args(part, [_nth(forms[arg], n) for arg in own]) for n in range(len(rewrites))]
             forms[part].insert(0, graph.with_args(part, [best[arg] for arg in own]))
         else:
-            forms[part] = [way(part) for way in ways]
+            forms[part] = [rewrite(part) for rewrite in rewrites]
         best[part] = min(forms[part], key=number_of_indices)
-        forms[part] = forms[part][-len(ways) :]
+        forms[part] = forms[part][-len(rewrites) :]
     return [best[factor] for factor in factors]
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """A form of a part; of one that the equation does not change the only one."""
+    """Return the form `n` of a part; the only form if the equation does not change the part."""
     return forms[n] if len(forms) > 1 else forms[0]
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """The arguments that are written in a way of their own."""
+    """Return the arguments of `part` that are rewritten one by one: none for reads, guards and binders."""
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
 
 def _without_data(graph: Graph, row: Row, solution: Substitution, part: Node) -> Node:
-    """A part in which an equation has put its other terms for the data."""
+    """Return `part` with the data in the equation `row` replaced by its other terms."""
     part = graph.substitute(part, solution) if solution else part
     return graph.map_forms(part, lambda form: without_tied_data(form, (row,)))
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
-    """A part with the value of an index or of data; the part itself where a range or a condition depends on it."""
+    """Return `part` with `value` for `v`; `part` itself where a range or a condition depends on `v`."""
     keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
     if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(part, keys=keys)):
         return part
@@ -149,7 +153,7 @@ _CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest(term: tuple[Variable, int]) -> int:
-    """The index in a term that was introduced last."""
+    """Return the index in a term of a form that was introduced last; -1 without an index."""
     variable = term[0]
     return max(
         (v for v in (variable.atoms() if isinstance(variable, Compound) else (variable,)) if isinstance(v, int)),
@@ -158,7 +162,7 @@ def _newest(term: tuple[Variable, int]) -> int:
 
 
 def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
-    """The indices that equations among ``rows`` determine, as forms of the others."""
+    """Return the variables that the equations among `rows` determine, as forms of the others."""
     mapping: dict[Variable, Affine] = {}
     while (found := pivot(rows, sizes)) is not None:
         row, new = found
@@ -168,12 +172,16 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """``p == 0`` as ``p <= 0`` if another guard has ``p >= 1`` and ``p`` is not negative: one choice of two."""
+    """Return `terms` with a guard ``p == 0`` as ``p <= 0`` where another has ``p >= 1``, given ``p >= 0``.
+
+    So the two are one choice.
+    """
     guards = {term.data for term in terms if term.op == "guard"}
     return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
 
 
 def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
+    """Return the guard `term` with ``p <= 0`` for ``p == 0``, if `guards` has its opposite ``p >= 1``; else `term`."""
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():
@@ -188,7 +196,11 @@ LONGEST = 32
 
 
 class Part(NamedTuple):
-    """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where they stand."""
+    """A summand of a guarded term: its constraints, with those of a guard that it is itself, its body, and its
+    position.
+
+    `place` is the position of the term in the addition, `summand` the node in the body of the term.
+    """
 
     rows: Rows
     body: Node
@@ -197,14 +209,14 @@ class Part(NamedTuple):
 
 
 class Joining:
-    """Additions of guards; ``sizes`` are never bound."""
+    """Merges guarded terms of additions; the variables in `sizes` are never bound."""
 
     def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
         self.graph = graph
         self.sizes = sizes
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
-        """The terms of an addition with two guards as one; None where no two of them can be one."""
+        """Return the terms of an addition with two guards merged into one; None where no two can be."""
         # One term may stand here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
@@ -225,7 +237,7 @@ class Joining:
         return None
 
     def parts(self, term: Node, place: int) -> list[Part]:
-        """The summands of the body of a guard, apart."""
+        """Return the summands under the guard `term`, which is at position `place`, each with its constraints."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -234,7 +246,7 @@ class Joining:
         return parts
 
     def without(self, term: Node, parts: Sequence[Part]) -> Node:
-        """A guard without some of its summands; another term as it is."""
+        """Return the guard `term` without the summands in `parts`; `term` itself if there are none."""
         if not parts:
             return term
         gone = {part.summand for part in parts}
@@ -243,7 +255,7 @@ class Joining:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: Part, two: Part) -> Node | None:
-        """What both parts are, each under its rows."""
+        """Return a body that both parts may have, each under its constraints; None without one."""
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
@@ -258,12 +270,12 @@ class Joining:
 
 
 def _functions(body: Node) -> int:
-    """The number of nodes that may be no number somewhere, as a logarithm, or read what is none."""
+    """Return the number of nodes in `body` that may be undefined: all but numbers, indices, sums and products."""
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 
 def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
-    """The rows of all points that fulfil all of the first or all of the second rows; None where none are known.
+    """Return constraints for the points that fulfil all of `first` or all of `second`; None where none are known.
 
     Examples
     --------
@@ -288,7 +300,7 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
 
 
 def _halves(rows: Rows) -> list[Row] | None:
-    """Inequalities that say the same; None where there are congruences."""
+    """Return `rows` as inequalities, two for an equation; None if there are congruences."""
     if any(row.kind == "mod" for row in rows):
         return None
     return [Row("ge", form) for row in rows for form in ((row.form, -row.form) if row.kind == "eq" else (row.form,))]

@@ -1,4 +1,6 @@
-"""What the structure of a value tells: its sign, and whether its derivative is 0 wherever it is."""
+"""Properties of values that follow from their structure: the sign, and whether the derivative is 0 wherever the value
+is.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.e
 
 
 class Kind(NamedTuple):
-    """What is known of a value: 1 for a positive one, 0 for one that is not negative, -1; and whether it is flat."""
+    """The sign and the flatness of a value.
+
+    `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
+    wherever the value is.
+    """
 
     sign: int
     flat: bool
@@ -29,11 +35,11 @@ _UNKNOWN = Kind(-1, False)
 _SQUARE = Kind(0, True)
 
 Kinds = Sequence[Kind]
-"""Of the arguments of a node."""
+"""The kinds of the arguments of a node."""
 
 
 def kind_of(graph: Graph, node: Node) -> Kind:
-    """The sign of a node, and whether its derivative is 0 wherever it is 0, as far as its structure shows."""
+    """Return the sign and the flatness of `node` as far as its structure shows, stored in ``graph.signs``."""
     known = graph.signs
     for part in reachable(node, known=known):
         rule = _RULES.get(part.op)
@@ -43,26 +49,30 @@ def kind_of(graph: Graph, node: Node) -> Kind:
 
 
 def _together(kinds: Kinds) -> Kind:
-    """What is known of a value that is positive, not negative or flat where all of some are."""
+    """Return the kind of a value that is positive, nonnegative or flat where all of `kinds` are."""
     return Kind(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
 
 def _const(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of a number."""
     return Kind((node.data > 0) - (node.data < 0), True)
 
 
 def _index(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of an index form: flat, and nonnegative if its variables are free and all numbers nonnegative."""
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
     return Kind(0 if sizes and form.constant >= 0 else -1, True)
 
 
 def _scalar(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of a scalar symbol, from its SymPy assumptions."""
     symbol = node.data
     return Kind(1, True) if symbol.is_positive else Kind(0 if symbol.is_nonnegative else -1, False)
 
 
 def _power(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of a power, from that of its base and a constant exponent."""
     base, exponent = kinds[0], node.args[1]
     if exponent.op != "const":
         return base if base.sign >= 0 else _UNKNOWN
@@ -74,6 +84,7 @@ def _power(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _addition(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of an addition: unknown if the sign of a term is."""
     if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
         return _SQUARE
     if any(kind.sign < 0 for kind in kinds):
@@ -82,7 +93,10 @@ def _addition(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
-    """Whether an addition is the distance of a bounded function from a bound, where it turns: ``1 - cos(u)**2``."""
+    """Whether ``term + constant`` is the distance of a bounded function from its bound, as ``1 - cos(u)**2``.
+
+    Its derivative is 0 wherever it is 0, since the function turns there.
+    """
     factor, value = graph.split_view(term)
     if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:
         value, factor = value.args[0], min(factor, 0)
@@ -97,6 +111,7 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
 
 
 def _call(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of a function value, from the function and the kinds of its arguments."""
     if node.data in POSITIVE:
         return Kind(1, True)
     if node.data is hypot:
@@ -111,16 +126,21 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _total(graph: Graph, node: Node, kinds: Kinds) -> Kind:
-    """Over no points, a sum is 0; of values of both signs it may be 0 where none of them is."""
+    """Return the kind of a sum over a range: nonnegative at most, since over no points it is 0.
+
+    A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
+    """
     (kind,) = kinds
     return _SQUARE if kind.sign >= 0 and kind.flat else Kind(min(kind.sign, 0), False)
 
 
 def _guarded(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of a guard or an extremum over a range, which may be 0: nonnegative at most."""
     return Kind(min(kinds[0].sign, 0), kinds[0].flat)
 
 
 def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+    """Return the kind of an einsum, from those of its operands; equal operands under equal labels are squares."""
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return Kind(

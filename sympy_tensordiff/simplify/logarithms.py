@@ -39,7 +39,7 @@ _MODERATE = 2
 
 
 class Logarithms:
-    """Makes logarithms.
+    """The constructor of logarithms, which takes out the factors that may overflow.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """The logarithm of a node."""
+        """Return the logarithm of `node`, by the laws of this module where they apply."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -80,7 +80,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_function(self, node: Node) -> Node:
-        """log(exp(u)) = u,  log(s(u)) = -p(-u),  log(cosh(u)) = p(2*u) - u - log(2)"""
+        """Rewrite log(exp(u)) as u, log(s(u)) as -p(-u), log(cosh(u)) as p(2*u) - u - log(2); others stay."""
         graph, argument = self.graph, node.args[0]
         if node.data is sympy.exp:
             return argument
@@ -94,7 +94,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_tangent(self, node: Node) -> Node | None:
-        """log(a + a*tanh(u)) = log(2*a) + log(s(2*u)); None for other additions."""
+        """Rewrite log(a + a*tanh(u)) as log(2*a) + log(s(2*u)); None for other additions."""
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
         factor, tangent = graph.split_view(rest[0])
@@ -106,12 +106,12 @@ class Logarithms:
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """The factors of a product, and a number that multiplies a whole tensor."""
+        """Return the factors of `node`, with the number that multiplies a whole tensor."""
         number, rest = self.graph.split_view(node) if node.shape else (1, node)
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """log(a*b) = log(a) + log(b)"""
+        """Rewrite log(a*b) as log(a) + log(b) for wide factors of known sign; the others share one logarithm."""
         graph = self.graph
         some = min(map(self.sign, factors)) >= 0 and all(map(self.sign, factors))
         taken = [factor for factor in factors if self.is_wide(factor) and (some or self.sign(factor) == 2)]
@@ -127,7 +127,7 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """log(a**b) = b*log(a)"""
+        """Rewrite log(a**b) as b*log(a), for `numbers` also as b*log(abs(a)), where signs allow it; others stay."""
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
         if self.sign(base) == 2 or (power is not None and (self.sign(base) or power % 2)):
@@ -137,7 +137,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """log(prod_k a(k)) = sum_k log(a(k))"""
+        """Rewrite log(prod_k a(k)) as sum_k log(a(k)); without `numbers`, factors of unknown sign stay in a product."""
         graph = self.graph
         variables, rows, body = graph.open(node)
         if self.sign(body):
@@ -152,7 +152,7 @@ class Logarithms:
         return graph.add(parts)
 
     def of_size(self, node: Node) -> Node:
-        """log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)),  b an integer"""
+        """Return log(abs(node)), by log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)) for integers b."""
         graph, parts = self.graph, []
         for factor in self.factors(node):
             if self.sign(factor):
@@ -163,7 +163,7 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """The sign of a product, made of those of the bases of powers: a power itself may overflow."""
+        """Return the sign of the product `node`, from those of the bases of its powers: a power itself may overflow."""
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):
@@ -174,17 +174,18 @@ class Logarithms:
     # -------------------------------------------------------------- facts
 
     def sign(self, node: Node) -> int:
-        """2 for what is greater than 0, 1 for what is not less, 0 where nothing is known."""
+        """Return 2 if `node` is positive, 1 if it is not negative, 0 if nothing is known."""
         return kind_of(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
-        """Whether a node may be huge or tiny although what it is made of is moderate."""
+        """Whether `node` may be huge or tiny although what it is computed from is moderate."""
         for part in reachable(node) if node not in self.wide else ():
             if part not in self.wide:
                 self.wide[part] = self._is_wide(part)
         return self.wide[node]
 
     def _is_wide(self, node: Node) -> bool:
+        """Whether `node` is wide, given the answers for its arguments."""
         match node.op:
             case "call":
                 return node.data in _WIDE
@@ -202,13 +203,13 @@ class Logarithms:
 
 
 def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
-    """The base and the exponent of a power with an integer; 1 is the exponent of other nodes."""
+    """Return the base and the exponent of a power with a constant integer exponent; other nodes with the exponent 1."""
     is_power = node.op == "pow" and node.args[1].op == "const" and Fraction(node.args[1].data).denominator == 1
     return (node.args[0], node.args[1]) if is_power else (node, graph.one)
 
 
 def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """``u`` and ``v`` of ``exp(u) + exp(v)``; 1 is ``exp(0)``, the first of the two."""
+    """Return ``(u, v)`` for ``exp(u) + exp(v)``, where 1 is ``exp(0)`` and comes first; None for other nodes."""
     if node.op != "add" or len(node.args) != 2:
         return None
     found = [arg.args[0] for arg in node.args if arg.op == "call" and arg.data is sympy.exp]

@@ -1,4 +1,4 @@
-"""Logistic forms written out, as the functions that do not overflow.
+"""Logistic functions that do not overflow, in place of the same functions written with exponentials.
 
 ``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
 From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::
@@ -35,7 +35,7 @@ _FEW = 6
 
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
-    """``roots`` with logistic forms in place of sums of exponentials, and with logarithms of factors.
+    """Return `roots` with logistic functions for sums of exponentials, and logarithms of products taken apart.
 
     Parameters
     ----------
@@ -50,13 +50,15 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
 
 
 def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with factors joined, and ``(a - b)*s(u) + b`` for ``a*s(u) + b*s(-u)``, where ``a - b`` is one term."""
+    """Return `roots` with factors joined, and ``(a - b)*s(u) + b`` for ``a*s(u) + b*s(-u)``, where ``a - b`` is one
+    term.
+    """
     work = _Readable(graph, False)
     return _rewritten(graph, roots, work.form)
 
 
 def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
-    """``roots`` in the form that is made of each node over its rewritten arguments."""
+    """Return `roots` with `form` applied to each node over its rewritten arguments."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
@@ -67,14 +69,14 @@ def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]
 
 
 class Joining(ABC):
-    """A rewriting of products in which two factors, of whole tensors under the same labels, are joined."""
+    """A rewriting of nodes that joins pairs of factors of a product; of whole tensors those under the same labels."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
     @abstractmethod
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are in their final form, in its own."""
+        """Return `node`, whose arguments are rewritten already, with the rules applied."""
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
@@ -82,10 +84,10 @@ class Joining(ABC):
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors in place of two; None where these are not joined."""
+        """Return the factors that replace ``first * second``; None if the two are not joined."""
 
     def product(self, node: Node) -> Node:
-        """Two factors, of whole tensors under the same labels, as others."""
+        """Return the product `node` with pairs of factors joined; whole tensors have to have the same labels for it."""
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
         for second, own in [pair for pair in factors if self.may_join(pair[0])]:
@@ -97,7 +99,7 @@ class Joining(ABC):
         return node
 
     def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """A product of other factors; what has become a number has no labels."""
+        """Return the product `node` with other `factors`; those that have become numbers lose their labels."""
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
         coefficient, _, output, extents = node.data
@@ -106,13 +108,15 @@ class Joining(ABC):
 
 
 class _Logistic(Joining):
+    """The rewriting rules of `without_overflow`."""
+
     def __init__(self, graph: Graph, numbers: bool) -> None:
         super().__init__(graph)
         self.numbers = numbers
         self.logarithms = Logarithms(graph, numbers)
 
     def form(self, node: Node) -> Node:
-        """A node, whose arguments are in their final form."""
+        """Return `node`, whose arguments are rewritten already, with the rules applied."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
         if node.whole and not self.numbers:
@@ -130,6 +134,7 @@ class _Logistic(Joining):
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
+        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers as they are."""
         exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node
@@ -138,7 +143,7 @@ class _Logistic(Joining):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """``a - a*s(u)`` among few terms as ``a*s(-u)``."""
+        """Rewrite ``a - a*s(u)`` in an addition of few terms as ``a*s(-u)``; other additions as they are."""
         graph, terms = self.graph, node.args
         for term in terms if len(terms) <= _FEW else ():
             coefficient, rest = graph.split_view(term)
@@ -155,16 +160,16 @@ class _Logistic(Joining):
         return node
 
     def raised(self, node: Node) -> tuple[Node, int]:
-        """A `sigmoid` and how often it is a factor of its power; 0 times for other nodes."""
+        """Return ``(s(u), n)`` for ``s(u)**n`` with a positive integer n; the base of another node, and 0."""
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
-        """Whether a factor may be the second one of two that are joined."""
+        """Whether `factor` may be the second one of two that `joined` replaces: a power of a sigmoid or of cosh."""
         return self.raised(factor)[1] > 0 or (factor.op == "pow" and _is_call(factor.args[0], sympy.cosh))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """The factors that stand for two; None where there are none."""
+        """Return the factors that replace ``first * second``; None if no rule applies."""
         graph = self.graph
         base, times = self.raised(second)
         if not times:
@@ -180,7 +185,7 @@ class _Logistic(Joining):
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """``sinh(u)**k * cosh(u)**-n`` as ``tanh(u)**m`` and the rest of the powers."""
+        """Rewrite ``sinh(u)**k * cosh(u)**-n`` as ``tanh(u)**m`` and the remaining powers; None for other factors."""
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
         argument, n = second.args[0].args, second.args[1]
@@ -193,7 +198,7 @@ class _Logistic(Joining):
         return [graph.pow(graph.call(function, argument), graph.const(power)) for function, power in powers]
 
     def multiple(self, exponential: Node, argument: Node) -> int:
-        """The m of ``exp(m*argument)``; 0 where there is none."""
+        """Return the integer m with ``exponential = exp(m*argument)``; 0 if there is none."""
         if not _is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
@@ -203,14 +208,14 @@ class _Logistic(Joining):
 
 
 class _Readable(_Logistic):
-    """Joins factors, and terms that are multiples of a sigmoid and of that of the opposite argument."""
+    """The rewriting rules of `for_readers`: factors are joined, and two sigmoids of opposite arguments are one."""
 
     def form(self, node: Node) -> Node:
-        """A node, whose arguments are in their final form."""
+        """Return `node`, whose arguments are rewritten already, with the rules applied."""
         return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
 
     def one_sigmoid(self, node: Node) -> Node:
-        """An addition with one sigmoid for two; other nodes, and longer additions, as they are."""
+        """Rewrite ``a*s(u) + b*s(-u)`` as ``(a - b)*s(u) + b`` if ``a - b`` is one term; others stay."""
         graph = self.graph
         if node.op != "add" or len(node.args) > _FEW:
             return node
@@ -231,7 +236,7 @@ class _Readable(_Logistic):
         return node
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
-        """The one sigmoid among the factors of a term, and the product of all others."""
+        """Return the only sigmoid factor of `term` and the product of the others; None without exactly one."""
         factors = self.graph.factors(term)
         found = [factor for factor in factors if _is_call(factor, sigmoid)]
         if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
@@ -239,13 +244,13 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """How many terms the argument of a sigmoid subtracts, less those that it adds."""
+        """Return the number of terms that the argument of the sigmoid `base` subtracts, minus those that it adds."""
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
 
     def expanded(self, terms: Iterable[Node]) -> Node:
-        """An addition with few products of additions multiplied out, where the result has few terms."""
+        """Return the sum of `terms`, with products of additions multiplied out where each gives few terms."""
         graph = self.graph
         total = graph.add(terms)
         parts: list[Node] = []

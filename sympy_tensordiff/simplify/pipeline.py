@@ -1,4 +1,4 @@
-"""The order of the passes: over what is differentiated, and over the derivatives.
+"""The order of the simplification passes: before differentiation, and over derivatives.
 
 Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass for which it
 has none is not called.
@@ -31,7 +31,7 @@ Passes = tuple[tuple[Pass, frozenset[str]], ...]
 """Passes in their order, each with the kinds of nodes without which it changes nothing."""
 
 ROUNDS = 4
-"""So often what guards the reads of a result is put into its final form, where reads again have to be guarded."""
+"""The maximal number of rounds in which guards are put around reads, and then into their final form."""
 
 WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
 
@@ -47,6 +47,7 @@ DERIVATIVES: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return `nodes` after all `passes`, in order; a pass is skipped if the graph has no node that it looks for."""
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
             nodes = step(graph, nodes)
@@ -54,7 +55,7 @@ def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], list[Node]]:
-    """The nodes of expressions as they are written, and in the form that is differentiated."""
+    """Read `exprs`; return their nodes as they are written, and in the form that is differentiated."""
     exprs = tuple(exprs)
     given = [reader.read(expr) for expr in exprs]
     if reader.graph.integers:
@@ -63,7 +64,11 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 
 
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
-    """What the nodes ``known`` take for granted; refused where a read of those ``given`` leaves its shape."""
+    """Return the constraints that the nodes `known` take for granted, after a check of the nodes `given`.
+
+    Raises `OutOfShapeError` if a read in `given` always leaves its shape, `UnsupportedError` for a divisor that may be
+    negative.
+    """
     if reader.divisors:
         require_positive_divisors(reader.graph, reader.divisors, known)
     positive = positive_sizes(reader.graph, [*given, *known, *reader.leaves()])
@@ -74,7 +79,7 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Derivatives without deltas under sums, with tight ranges, whose reads are inside, as a reader would write them.
+    """Return derivatives as a reader would write them: no deltas under sums, tight ranges, reads inside of shapes.
 
     Parameters
     ----------
@@ -85,7 +90,7 @@ def simplify_derivatives(
     sizes : frozenset of int
         The variables that are never bound.
     function : sequence of Node
-        What is differentiated, and what else has been given, as cotangents are.
+        The expression that is differentiated, and other inputs such as cotangents.
     """
     written = frozenset(reachable(*function))
     nodes = _run(DERIVATIVES, graph, nodes)
@@ -109,5 +114,5 @@ def simplify_derivatives(
 
 
 def is_whole(root: Node) -> bool:
-    """Whether an expression is one of whole tensors, and not index notation alone."""
+    """Whether the expression `root` has operations on whole tensors, and is not index notation alone."""
     return root.whole or bool(root.op == "tensor" and root.shape)

@@ -1,4 +1,4 @@
-"""Products of whole tensors as lists of labelled operands, and what cancels among these.
+"""Products of whole tensors as lists of labelled operands, and the rules by which operands cancel.
 
 And one walk over a graph, arguments first, that rewrites every node (`rewritten`), and what the result weighs (`size`).
 """
@@ -30,7 +30,7 @@ class Product(NamedTuple):
 
 
 def product_of(graph: Graph, node: Node) -> Product:
-    """Any node as a product; a view of a core as one of the operands of the core."""
+    """Return `node` as a product; a view of an einsum has the operands of the einsum, other nodes are one operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
         return Product(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
@@ -48,7 +48,7 @@ def product_of(graph: Graph, node: Node) -> Product:
 
 
 def inner_parts(core: Node, labels: Labels) -> list[Operand]:
-    """The operands of a core whose axes are read under ``labels``; summed labels are named after the core."""
+    """Return the operands of the einsum `core`, whose axes have `labels`; summed labels contain its id."""
     outer = dict(zip(core.data.output, labels, strict=True))
     return [
         (arg, tuple(outer.get(label, (core.id, label)) for label in own))
@@ -57,7 +57,7 @@ def inner_parts(core: Node, labels: Labels) -> list[Operand]:
 
 
 def build(graph: Graph, product: Product) -> Node:
-    """The node of a product; of scalars alone an ordinary one."""
+    """Return `product` as a node: a `mul` if it has scalar operands only, else an einsum."""
     coefficient, parts, output, extents = product
     if not output and not any(labels for _, labels in parts):
         return graph.mul((graph.const(coefficient), *(node for node, _ in parts)))
@@ -68,7 +68,7 @@ def build(graph: Graph, product: Product) -> Node:
 
 
 def cancelled(graph: Graph, product: Product) -> Product | None:
-    """The product after all rules; None where none applies."""
+    """Return `product` after all rules; None where none applies."""
     found = None
     while True:
         for rule in RULES:
@@ -81,7 +81,7 @@ def cancelled(graph: Graph, product: Product) -> Product | None:
 
 
 def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
-    """sum_b inv(A)[a, b] A[b, c] = delta[a, c]"""
+    """Rewrite sum_b inv(A)[a, b] A[b, c] as delta[a, c]; None without such operands."""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
         if node.op != "inv" or len(labels) != 2:
@@ -97,7 +97,7 @@ def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
 
 
 def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
-    """exp(u) / sum(exp(u)) = exp(u - lse(u))"""
+    """Rewrite exp(u) / sum(exp(u)) as exp(u - lse(u)); None without such operands."""
     parts = product.parts
     for n, (_, base, power) in _powers(graph, parts):
         axes = summed_axes(base) if power < 0 else None
@@ -121,10 +121,10 @@ def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of ``other``, under ``labels``, over which a sum of ``exponential`` runs; None where they differ.
+    """Return the axes of ``other`` over which a sum of ``exponential`` runs; None where the two differ.
 
-    The sum runs over some ``axes`` and stands under the labels ``rest``. What both are may have its axes in two orders,
-    ``A + V`` and ``A.T + V[:, None]``.
+    The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
+    V`` and ``A.T + V[:, None]``.
     """
     summed = [label for label in labels if label not in rest]
     if other.op != "call" or other.data is not sympy.exp or len(set(labels)) != len(labels):
@@ -144,7 +144,7 @@ _MOST_ORDERED = 3
 
 
 def _in_order(graph: Graph, node: Node, labels: Labels, output: Labels) -> Node:
-    """A tensor with its axes in another order, which is that of the operands of an element-wise function."""
+    """Return a tensor with its axes in another order, moved into the operands of element-wise functions."""
     if tuple(labels) == tuple(output):
         return node
     done: dict[Node, Node] = {}
@@ -158,11 +158,12 @@ def _in_order(graph: Graph, node: Node, labels: Labels, output: Labels) -> Node:
 
 
 def _entrywise_args(node: Node) -> Sequence[Node]:
+    """Return the arguments of an element-wise tensor; () for other nodes."""
     return node.args if node.shape and node.op in ("add", "pow", "call") else ()
 
 
 def summed_axes(node: Node) -> tuple[int, ...] | None:
-    """The axes over which a node sums an exponential; None for all other nodes."""
+    """Return the axes over which `node` sums an exponential; None for all other nodes."""
     if not is_core(node) or len(node.args) > 1 or node.args[0].op != "call" or node.args[0].data is not sympy.exp:
         return None
     (labels,), output = node.data.inputs, node.data.output
@@ -170,7 +171,7 @@ def summed_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
-    """``exp(tensor - lse(tensor))``"""
+    """Return ``exp(tensor - lse(tensor))``, with the log-sum-exp over `axes`."""
     labels = range(len(tensor.shape))
     rest = [axis for axis in labels if axis not in axes]
     shift = graph.ein(-1, [(graph.logsumexp(axes, tensor), rest)], labels, dict(enumerate(tensor.shape)))
@@ -178,7 +179,7 @@ def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _normalised(graph: Graph, product: Product) -> list[Operand] | None:
-    """sum(exp(u - lse(u))) = 1"""
+    """Rewrite sum(exp(u - lse(u))) as 1; None without such an operand."""
     for n, (node, labels) in enumerate(product.parts):
         axes = normalised_axes(graph, node)
         if axes and len(set(labels)) == len(labels) and all(_occurrences(product, labels[axis]) == 1 for axis in axes):
@@ -189,7 +190,7 @@ def _normalised(graph: Graph, product: Product) -> list[Operand] | None:
 
 
 def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """The axes over which a softmax sums to 1; None for all other nodes."""
+    """Return the axes over which the softmax `node` sums to 1; None for all other nodes."""
     if node.op != "call" or node.data is not sympy.exp or node.args[0].op not in ("add", "ein"):
         return None
     for term in _shifts(graph, node.args[0]):
@@ -200,7 +201,7 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """What a sum of two terms, or a multiple of one, adds: the operands of the views among its terms."""
+    """Return the terms of an addition of two, or of one that `exponent` is a multiple of, without views."""
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
     terms = [graph.split_view(term)[1] for term in exponent.args] if len(exponent.args) == 2 else []
@@ -208,19 +209,19 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 
 def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
-    """exp(u) sigmoid(-u) = sigmoid(u)"""
+    """Rewrite exp(u) sigmoid(-u) as sigmoid(u); None without such operands."""
     return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
 
 
 def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
-    """exp(u) exp(-u) = 1"""
+    """Rewrite exp(u) exp(-u) as 1; None without such operands."""
     return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
 
 
 def _opposite(
     graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
 ) -> list[Operand] | None:
-    """``function(u) * other(-u)`` as ``joined(u)``, as often as both are there."""
+    """Rewrite ``function(u) * other(-u)`` as ``joined(u)``, as often as both are there; None without such operands."""
     known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
     for m, (_, base, power) in _powers(graph, product.parts):
         if base.op == "call" and base.data is other and power > 0:
@@ -246,7 +247,7 @@ def _opposite(
 
 
 def _signs(graph: Graph, product: Product) -> list[Operand] | None:
-    """sign(x) abs(x)**n = x**n for odd n,  x sign(x) = abs(x)"""
+    """Rewrite sign(x) abs(x)**n as x**n for odd n, x sign(x) as abs(x); None without such operands."""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
         if node.op != "call" or node.data is not sympy.sign:
@@ -266,7 +267,7 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
 
 
 def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
-    """X (x y)**n = x x**n y**n, where something cancels"""
+    """Rewrite X (x y)**n as X x**n y**n if a base is that of another operand, with which it may cancel; else None."""
     parts = product.parts
     bases = {(_base(node), tuple(labels)) for node, labels in parts}
     for n, (node, base, power) in _powers(graph, parts):
@@ -284,7 +285,7 @@ RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
 
 
 def may_cancel(parts: Sequence[Node]) -> bool:
-    """Whether a rule may apply: a quick look at the operands."""
+    """Whether a rule may apply to operands: a quick look before they are taken apart."""
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
@@ -295,11 +296,12 @@ def may_cancel(parts: Sequence[Node]) -> bool:
 
 
 def _base(node: Node) -> Node:
+    """Return the base of a power; another node itself."""
     return node.args[0] if node.op == "pow" else node
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """The operands that are powers with integer exponents: place, node, base and exponent."""
+    """Return the operands with integer exponents: position, node, base and exponent; others have the exponent 1."""
     found = []
     for n, (node, _) in enumerate(parts):
         base, exponent = node.args if node.op == "pow" else (node, graph.one)
@@ -309,22 +311,24 @@ def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Nod
 
 
 def _power(graph: Graph, base: Node, exponent: int) -> Node:
+    """Return ``base**exponent``, 1 for the exponent 0."""
     return graph.pow(base, graph.const(exponent)) if exponent else graph.one
 
 
 def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
-    """The labels of a tensor, of which only the extents are left."""
+    """Return the operand that keeps the labels of a tensor once its values cancel: ones; [] for a scalar."""
     return [(graph.filled(1, like.shape), labels)] if like.shape else []
 
 
 def _occurrences(product: Product, label: Label) -> int:
-    """How often a label stands in operands; a label of the output counts as too often."""
+    """Return how often `label` occurs in operands; a label of the output counts as too often to be summed."""
     if label in product.output:
         return len(product.parts) + 3
     return sum(list(labels).count(label) for _, labels in product.parts)
 
 
 def _without(parts: Sequence[Operand], *places: int) -> list[Operand]:
+    """Return the operands without those at `places`."""
     return [part for n, part in enumerate(parts) if n not in places]
 
 
@@ -334,7 +338,7 @@ Uses: TypeAlias = Counter[Node]
 def rewritten(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
-    """``roots`` with each node of whole tensors, over its rewritten arguments, replaced by what is made of it.
+    """Return `roots` with `rewriting` applied to each node of whole tensors, over its rewritten arguments.
 
     What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
 
@@ -363,7 +367,7 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
-    """How often each node is used. What uses a view uses what the view shows."""
+    """Return how often each node is used; a use of a view counts as one of its operand."""
     uses: Uses = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:
@@ -374,17 +378,20 @@ def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
 
 
 def operand_of_view(node: Node) -> Node:
-    """The operand of a view; another node itself."""
+    """Return the operand of a view; another node itself."""
     return node.args[0] if node.args and is_view(node) else node
 
 
 def size(nodes: Sequence[Node]) -> int:
-    """Nodes and edges, where a product of K operands counts as K - 1 products of two."""
+    """Return the weight of all `nodes` together; see `weight`."""
     return sum(map(weight, nodes))
 
 
 def weight(node: Node) -> int:
-    """One node and the edges to its arguments; see `size`. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``."""
+    """Return the weight of `node`: one, and one for each argument that is not a number.
+
+    A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
+    """
     if node.op == "const":
         return 0
     count = sum(arg.op != "const" for arg in node.args) if node.op == "mul" else len(node.args)

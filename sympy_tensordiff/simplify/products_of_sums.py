@@ -39,7 +39,7 @@ LONGEST = 8
 
 
 def common_outside(graph: Graph, body: Node) -> Node:
-    """A summand, or what is guarded, with the factors that all of its terms have outside of the addition."""
+    """Return `body` with the factors that all terms of its addition share in front of it; unchanged without any."""
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
         return body
@@ -68,16 +68,16 @@ def common_outside(graph: Graph, body: Node) -> Node:
 
 
 def _flat(graph: Graph, term: Node) -> list[Node]:
-    """The terms of a multiple of an addition; another term alone."""
+    """Return the terms of a multiple of an addition, each times the number; another `term` alone."""
     number, core = graph.split_coefficient(term)
     return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
 def _powers(graph: Graph, term: Node) -> tuple[tuple[Row, ...], dict[Node, int | Fraction]]:
-    """A term as the rows of a guard, and the rational exponents of its factors.
+    """Return the constraints of the guard around `term`, and the rational exponents of its factors.
 
-    What has an exponent stands in all terms or leaves none: where one of them is not guarded, the factor is a number
-    already, or the addition is none.
+    A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
+    number already, or the addition is none.
     """
     rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
     powers: dict[Node, int | Fraction] = {}
@@ -90,7 +90,7 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Row, ...], dict[Node, int |
 
 
 class ProductsOfSums:
-    """The constructor of sums with triangular bounds.
+    """The constructor of sums with triangular bounds, which moves factors out of sums.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """The sum of ``body`` over triangular ``limits``, outermost first, all of which hold given ``facts``."""
+        """Return the sum of `body` over the triangular bounds `limits`, outermost first, given `facts`."""
         if not self.flat:
             body = common_outside(self.graph, body)
         choice = self.choice(limits, body, facts)
@@ -124,7 +124,7 @@ class ProductsOfSums:
         )
 
     def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """A summand that a condition without the variables chooses, which can be asked outside of the sum."""
+        """Return `body` if it is a choice whose condition may be evaluated outside of the sum; else None."""
         graph = self.graph
         if not graph.is_choice(body):
             return None
@@ -133,7 +133,7 @@ class ProductsOfSums:
         return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """The rows of a guard that may leave the sum, and its body, where that is defined without them."""
+        """Return the factors under a guard that may leave the sum, and the guard of the others; `factor` else."""
         if factor.op != "guard":
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
@@ -144,7 +144,7 @@ class ProductsOfSums:
         return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
-        """The sum of a product over triangular ``limits``."""
+        """Return the sum of the product of `factors`, free factors outside, unconnected groups as factors."""
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = never_empty(limits, facts)
@@ -157,7 +157,7 @@ class ProductsOfSums:
         return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
 
     def groups(self, limits: Limits, factors: Sequence[Node]) -> list[tuple[list[Bounds], list[Node]]]:
-        """The limits and the factors in groups that share no variable."""
+        """Partition `limits` and `factors` into groups that share no summed variable."""
         classes: list[set[int]] = []
         used = [factor.free for factor in factors]
         for linked in [*(_atoms(limit) for limit in limits), *used]:
@@ -176,7 +176,7 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Whether each group may be evaluated where another one is empty."""
+        """Whether each group may be evaluated where another one has an empty range; True if all `run`."""
         if run:
             return True
         for limits, factors in groups:
@@ -187,7 +187,7 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """A sum of factors, each of which is linked to the others by the variables."""
+        """Return the sum of connected `factors`, nested where some of them can leave the inner sums."""
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -209,7 +209,10 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """How many values a variable has, where the factors may be evaluated even if that is none."""
+        """Return the number of values of a variable, as a factor in place of a sum that does not depend on it.
+
+        None if it is unknown, or if `factors` may be undefined where there are no values.
+        """
         count = number_of_values(limit)
         if count is None or never_empty([limit], facts):
             return count
@@ -218,14 +221,14 @@ class ProductsOfSums:
         return count if implied(Row("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether an inner sum without the ``free`` factors falls apart, or knows less than with them."""
+        """Whether the `inner` sum without the factors `free` falls apart, or depends on fewer indices."""
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
         return any(_holds_loops(factor) or not factor.free <= needed for factor in free)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """A sum; a sum that is its whole summand is joined with it."""
+        """Return the sum of `body` over `limits`; a sum that is the whole summand is merged with it."""
         coefficient, body = self.graph.split_coefficient(body)
         variables, rows = [limit.variable for limit in limits], bound_rows(limits)
         if body.op == "sum":
@@ -236,7 +239,10 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """The sum of an addition, where summing it term by term, by the innermost variable at least, leaves one."""
+        """Return the sum of the addition `body` term by term, if at most one term is left; else None.
+
+        It is taken apart over all variables, or over the innermost one.
+        """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
             if apart is not None:
@@ -244,7 +250,7 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """The sum of an addition term by term, where that leaves one term at most; else None."""
+        """Return the sum of the addition `body` term by term over `limits`, if at most one is left; else None."""
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
         free = [term for term in body.args if term.free.isdisjoint(variables)]
@@ -271,14 +277,15 @@ class ProductsOfSums:
 
 
 def _holds_loops(factor: Node) -> bool:
-    """Whether a factor is a reduction, or made of some by additions, products and powers; no value of a function."""
+    """Whether `factor` is a reduction, or made of reductions by additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
+        """Return the arguments of an addition, product or power with loops or guards; () for others."""
         return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:
-    """The variables in the bounds of a variable, with itself."""
+    """Return the variables in the bounds `limit`, and the bounded variable itself."""
     return atoms_in(bound_rows([limit]))

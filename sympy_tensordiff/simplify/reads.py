@@ -1,4 +1,4 @@
-"""Explicit reads: what nothing around a read proves to be inside of its tensor stands in a guard.
+"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor.
 
 A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
@@ -31,14 +31,14 @@ Variables = tuple[int, ...]
 Conditions = frozenset[Node]
 
 MOST_READS = 1000
-"""So many reads of a function are looked at to learn that a result repeats one of them."""
+"""The number of unproven reads of a function that are compared with those of a result."""
 
 MOST_TRIES = 60
-"""So many ways in which a read may repeat one of the function are tried; a guard too many is the worst that follows."""
+"""The number of matches tried for one read; a superfluous guard is the worst that follows."""
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """The ``nodes``, with a guard around each read that ``facts`` and what is around it do not prove to be inside.
+    """Return `nodes` with a guard around each read that neither `facts` nor its context proves to be inside.
 
     What the ``function`` reads itself is inside: a call with other arguments is refused.
 
@@ -52,7 +52,11 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A form that is not negative since a function reads there, where rows and conditions on values hold."""
+    """The constraint ``form >= 0``, which holds because a function reads there, under `rows` and `conditions` on
+    values.
+
+    It holds for all values of `variables`.
+    """
 
     form: Affine
     variables: Variables
@@ -61,7 +65,7 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """What a function reads, and the conditions and ranges under which it does.
+    """The reads of a function, with the conditions and ranges under which it makes them.
 
     Parameters
     ----------
@@ -81,10 +85,7 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Row, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Whether a row that keeps a read inside keeps one of the function inside, which it makes where facts hold.
-
-        And the ``conditions`` on values.
-        """
+        """Return whether `row` keeps a read inside that the function makes, too, under `facts` and `conditions`."""
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
@@ -94,6 +95,7 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Row, facts: Rows, conditions: Conditions) -> bool:
+        """Return whether `row` is an instance of `read`, whose rows and conditions hold; False after many tries."""
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
         if not alike or self.tries <= 0:
@@ -109,7 +111,7 @@ class WrittenReads:
     def _completed(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """With the forms of the variables that select data in the conditions of a read only, as in like facts."""
+        """Yield `forms` extended by the variables that only rows of `read` have, from `facts` of equal form."""
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
         rows = (other.form.substitute(forms) for other in read.rows if not rest.isdisjoint(other.form.atoms()))
@@ -127,12 +129,13 @@ class WrittenReads:
                 yield from self._completed(read, {**forms, **found}, facts)
 
     def _all(self) -> Iterator[_Written]:
-        """What is at least 0 for a read to be inside, the indices in it that are bound, and when the read is made."""
+        """Yield the constraints that hold because the function makes its unproven reads."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
+        """Yield ``form >= 0`` for each case of the clamps, with bound variables it does not need projected out."""
         system = (Row("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
             needed = inside.form.atoms().union(*(test.free for test in conditions))
@@ -145,6 +148,8 @@ class WrittenReads:
 
 
 class _Explicit:
+    """The recursive pass of `explicit_reads`, with its results by node, facts and conditions."""
+
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
         self.written = written
@@ -154,6 +159,7 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return `node` with guards around its unproven reads, given `facts`."""
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.plain and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -164,6 +170,10 @@ class _Explicit:
         return self.done[key]
 
     def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
+        """Return `node` with guards around its unproven reads, without a look at earlier results.
+
+        A node whose data may lie outside of their tensor is split into cases.
+        """
         graph = self.graph
         variables: Variables = ()
         rows: Rows = ()
@@ -193,16 +203,16 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """The rows that neither the facts nor what the function reads proves."""
+        """Return the constraints in `rows` that neither `facts` nor the reads of the function prove."""
         return tuple([row for row in unimplied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Row, facts: Rows) -> bool:
-        """Whether a row holds that the facts do not imply by themselves."""
+        """Return whether `row` follows from `facts` times divisors, or from a read of the function."""
         more = multiplied(facts) if row.form.compounds() else ()
         return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
     def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
-        """A guard or a binder with another body."""
+        """Return the guard or binder `node` with other variables, constraints and body."""
         if node.op == "guard":
             return self.graph.guard(rows, body)
         if node.op == "comprehension":
@@ -214,7 +224,7 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[DataEntry, Rows] | None:
-        """An entry of data in the forms of a node that may lie outside of its tensor, and what is known there."""
+        """Return an entry of data in `node` that may lie outside, and what is known there; None if none may."""
         if not self.graph.integers:
             return None
         forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
@@ -228,22 +238,24 @@ class _Explicit:
         return None
 
     def late_rows(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """The forms of rows with data, and what the other rows say: those of a range where the loops around it run."""
+        """Return the forms of constraints with data, and what the others say where they are tested."""
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
     def is_inside(self, entry: DataEntry, facts: Rows) -> bool:
+        """Return whether `entry` is proven to lie inside of its integer tensor."""
         return not self.unproven(self.shape(entry), facts)
 
     def shape(self, entry: DataEntry) -> Rows:
-        """That an entry is inside of its tensor; whether the data that select it are, is another question."""
+        """Return the constraints that `entry` lies inside of its tensor; data in its own indices are not considered."""
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: DataEntry, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Where an entry of data is inside of its tensor, and where it is not; each with the rows of the node there.
+        """Yield the case that `entry` is inside of its tensor, then those that it is not, each with its rows.
 
-        A result is right whatever stands outside of a tensor, since its function does not depend on that. Taken is
-        what lies below all numbers: no equation holds there, nothing is read at such an index, and of the
-        inequalities those hold in which the entry has a negative coefficient.
+        The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
+        since its function does not depend on that. The value taken is below all numbers: no equation holds there,
+        nothing is read at such an index, and of the inequalities those hold in which the entry has a negative
+        coefficient.
         """
         inside = self.unproven(self.shape(entry), known)
         yield inside, rows
@@ -256,7 +268,7 @@ class _Explicit:
                 yield case, left
 
     def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
-        """The rows that a data entry below all numbers does not fulfil by itself; None where one of them fails then."""
+        """Return the rows without `entry`, if the others hold where it is below all numbers; None if one fails."""
         left: list[Row] = []
         for row in rows:
             slope = row.form.coefficient(entry)
@@ -269,7 +281,10 @@ class _Explicit:
     def split(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: DataEntry, known: Rows
     ) -> list[Node]:
-        """The cases of a node with an entry of data that may lie outside of its tensor."""
+        """Return the cases of `node` for an `entry` that may lie outside of its tensor, as terms of an addition.
+
+        Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
+        """
         graph = self.graph
         below: dict[Variable, Affine] = {entry: Affine()}
         found: list[Node] = []

@@ -1,4 +1,4 @@
-"""What one node is by another name: log-sum-exp, softmax, sigmoid, softplus, and symmetric products."""
+"""Rules for one node of whole tensors: log-sum-exp, sigmoid and softplus by their names, and symmetric products."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from sympy_tensordiff.simplify.products import (
 from sympy_tensordiff.simplify.symmetry import is_symmetric, multiplied_out, with_equal_terms_joined
 
 LEVELS = 4
-"""Sums within sums are looked at so deep, to see whether their terms cancel."""
+"""The depth to which sums within sums are searched for terms that cancel."""
 
 
 class Facts(NamedTuple):
-    """What rules look up: how often nodes are used, and which matrices are known to be symmetric or not."""
+    """The lookups of the rules: how often each node is used, and which matrices are known to be symmetric or not."""
 
     uses: Uses
     symmetric: dict[Node, bool]
@@ -45,7 +45,7 @@ Rule = Callable[[Graph, Node, Facts], Node | None]
 def recognise(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
 ) -> list[Node]:
-    """``roots`` with log-sum-exp, softmax, sigmoid and softplus by their names.
+    """Return `roots` with the rules of this module applied to each node, until none applies any more.
 
     What is differentiated is better recognised before: the derivatives are short, and finite where
     an exponential overflows.
@@ -66,6 +66,7 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
+        """Return `node` after all rules, and record whether it is a symmetric matrix."""
         while True:
             for rule in chosen.get(node.op, ()):
                 found = rule(graph, node, facts)
@@ -84,19 +85,19 @@ def recognise(
 
 
 def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """log(sum(exp(u))) = lse(u)"""
+    """Rewrite log(sum(exp(u))) as lse(u); None for other nodes."""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
 def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """log(1 + exp(u)) = softplus(u)"""
+    """Rewrite log(1 + exp(u)) as softplus(u); None for other nodes."""
     argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
     return None if argument is None else graph.call(softplus, (argument,))
 
 
 def one_plus_exp(graph: Graph, node: Node) -> Node | None:
-    """The ``u`` of ``1 + exp(u)``."""
+    """Return the ``u`` of ``1 + exp(u)``; None for other nodes."""
     if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
         return None
     other = node.args[1] if node.args[0] is graph.one else node.args[0]
@@ -104,7 +105,7 @@ def one_plus_exp(graph: Graph, node: Node) -> Node | None:
 
 
 def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """log(sigmoid(u)) = -softplus(-u),  log(1 - sigmoid(u)) = -softplus(u)"""
+    """Rewrite log(sigmoid(u)) as -softplus(-u), log(1 - sigmoid(u)) as -softplus(u); None for other nodes."""
     if node.data is not sympy.log:
         return None
     argument, sign = node.args[0], -1
@@ -116,7 +117,7 @@ def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def one_minus(graph: Graph, node: Node) -> Node | None:
-    """The ``u`` of ``1 - u``."""
+    """Return the ``u`` of ``1 - u``, an addition; None for other additions."""
     if len(node.args) != 2 or graph.one not in node.args:
         return None
     factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
@@ -124,7 +125,7 @@ def one_minus(graph: Graph, node: Node) -> Node | None:
 
 
 def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(1 + exp(u))**-n = sigmoid(-u)**n"""
+    """Rewrite (1 + exp(u))**-n as sigmoid(-u)**n; None for other powers."""
     argument = one_plus_exp(graph, node.args[0])
     power = _integer(node.args[1])
     if argument is None or power >= 0:
@@ -133,7 +134,7 @@ def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    """Rewrite 1 - sigmoid(u) as sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is; else None."""
     value = one_minus(graph, node)
     if value is None or value.op != "call" or value.data is not sigmoid:
         return None
@@ -142,7 +143,7 @@ def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(x + y) + x = 2 x + y, although x + y is needed elsewhere, where the sum gets no longer"""
+    """Rewrite (x + y) + x as 2 x + y, though x + y is needed elsewhere, if the sum gets no longer; else None."""
     if not node.shape:
         return None
     terms = [graph.split_view(term) for term in node.args]
@@ -159,12 +160,12 @@ def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(A B) C + A (B C) = 2 A (B C): terms that are one product in two groupings"""
+    """Rewrite (A B) C + A (B C), one product in two groupings, as 2 A (B C); None without such terms."""
     return with_equal_terms_joined(graph, node, facts.symmetric)
 
 
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """-c x + c y = c (y - x), where a term loses the multiple that it is"""
+    """Rewrite -c x + c y as c (y - x), if a term is no multiple any more; else None."""
     if not node.shape:
         return None
     split = [graph.split_view(term) for term in node.args]
@@ -177,7 +178,7 @@ def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """f(c transposed u) = transposed f(c u); f(c repeated u) = repeated f(c u)"""
+    """Rewrite f(c transposed u) as transposed f(c u), f(c repeated u) as repeated f(c u); None for others."""
     view = node.args[0]
     if not is_view(view) or not view.args or any(arg.shape for arg in node.args[1:]):
         return None
@@ -189,7 +190,7 @@ def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """1 + transposed u = transposed (1 + u)"""
+    """Rewrite 1 + transposed u as transposed (1 + u); None for other additions."""
     terms = [term for term in node.args if term.shape]
     if not terms or len(terms) == len(node.args):
         return None
@@ -205,7 +206,7 @@ def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(x**a)**n = x**(a n),  exp(u)**-n = exp(-u)**n,  abs(x)**(2 n) = x**(2 n)"""
+    """Rewrite (x**a)**n as x**(a n), exp(u)**-n as exp(-u)**n, abs(x)**(2 n) as x**(2 n); None for other powers."""
     base, power = node.args[0], _integer(node.args[1])
     if not power:
         return None
@@ -219,7 +220,7 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """(sqrt(2) x)**2 = 2 x**2"""
+    """Rewrite (sqrt(2) x)**2 as 2 x**2; None where no roots of numbers become numbers."""
     power = _integer(node.args[1])
     factor, core = graph.split_view(node.args[0])
     if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
@@ -238,7 +239,7 @@ def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _integer(exponent: Node) -> int:
-    """The value of a constant integer exponent; 0 for all others."""
+    """Return the value of a constant integer exponent; 0 for all others."""
     return exponent.data if exponent.op == "const" and isinstance(exponent.data, int) else 0
 
 
@@ -246,7 +247,7 @@ def _integer(exponent: Node) -> int:
 
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """The rules of `products`, on the operands of a product"""
+    """Apply the rules of `products` to the operands of the product `node`; None if none applies."""
     if not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
@@ -254,12 +255,12 @@ def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """sum(x - sum(x)/n) = 0: an addition is summed term by term where that leaves fewer terms"""
+    """Rewrite sum(x - sum(x)/n) as 0: sum an addition term by term where that leaves fewer terms; else None."""
     return _cancelled_terms(graph, node, LEVELS)
 
 
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
-    """The same, with additions in its terms, which may cancel in turn."""
+    """Return `_cancelling_sums` of `node`, with sums in its terms, down to `levels`, looked at in the same way."""
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
@@ -275,14 +276,14 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
-    """A term, or 0 where it is a sum whose terms cancel."""
+    """Return `term`, or 0 where it is a sum whose terms cancel."""
     _, core = graph.split_view(term)
     found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
     return term if found is None or not graph.is_zero(found) else found
 
 
 def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """A product with one more operand; of a scalar its factors, among which sizes may cancel."""
+    """Return `product` with one more operand, `term`; of a scalar its factors, as sizes may cancel."""
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
     parts: list[Operand] = [(term, labels)] if term.shape else [ones, *((factor, ()) for factor in graph.factors(term))]
@@ -294,7 +295,7 @@ def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Nod
 
 
 def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """transposed(X^T X) = X^T X, and sums of such"""
+    """Rewrite transposed(X^T X) as X^T X, likewise other symmetric matrices; None for other views."""
     if not is_view(node) or not node.args:
         return None
     coefficient, (labels,), output, _ = node.data
@@ -304,7 +305,7 @@ def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """One order of the labels of a symmetric operand: in the first axis of the result, or the last ones"""
+    """Put the labels of symmetric operands into one order, that of the result; None if they have it."""
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
@@ -314,7 +315,7 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """The diagonal of f(x repeated in columns, y repeated in rows) = f(x, y)"""
+    """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))
     found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
@@ -324,7 +325,7 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """An operand of which a diagonal is taken: a function of repeated tensors as the function of their diagonals."""
+    """Return an operand with repeated labels, if it is a function of views, as the function of their diagonals."""
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
     if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
@@ -334,7 +335,7 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
 
 
 def _is_repeated(tensor: Node) -> bool:
-    """Whether the entries of a tensor, or of what a condition compares, are repeated along an axis."""
+    """Whether `tensor`, or all that a condition compares, is a view, as of a tensor repeated along an axis."""
     if tensor.op in ("compare", "and", "or", "not"):
         return all(is_view(part) for part in tensor.args if part.shape)
     return is_view(tensor)

@@ -38,14 +38,14 @@ EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc,
 """Functions with ``f(-x) = f(x)``."""
 
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
-"""What is linear in its arguments, or in each of its factors."""
+"""Nodes that are linear in their arguments, or in each of their factors."""
 
 SKETCH = 16
 """Terms are compared by at most so many nodes; larger ones by the order in which they were made."""
 
 
 class Signed(NamedTuple):
-    """A node as it stands alone, and as a number times another one."""
+    """A node in two forms: `alone`, and as the product of `number` and `core`."""
 
     alone: Node
     number: Number
@@ -53,7 +53,7 @@ class Signed(NamedTuple):
 
 
 def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """The ``nodes`` with one sign for additions that differ in it only; those of whole tensors as they are.
+    """Return `nodes` with one form for additions that differ in their sign only; those of whole tensors as they are.
 
     Parameters
     ----------
@@ -67,6 +67,8 @@ def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> 
 
 
 class _Signs:
+    """The rewriting of `with_signs`, with the results of each node."""
+
     def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
         self.numbers = numbers
@@ -74,6 +76,7 @@ class _Signs:
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
     def root(self, node: Node) -> Node:
+        """Return `node` rewritten; of a comprehension the body, whose axes count as free indices."""
         if node.op != "comprehension":
             return self.within(node)
         # Its axes are indices from outside, whose order is known.
@@ -82,6 +85,7 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
+        """Return `node` rewritten bottom-up, in the form that stands alone; new nodes take over labels."""
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -90,6 +94,7 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
+        """Return `node` as a number times a core, from the same forms of its arguments."""
         if node.whole or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
@@ -115,7 +120,7 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def split(self, node: Node) -> Signed:
-        """A node as a number times one without a sign."""
+        """Return `node` as a number times a core of canonical sign and, for `numbers`, without common divisor."""
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
@@ -127,19 +132,23 @@ class _Signs:
         return Signed(node, number, self.graph.add([self.graph.scale(factor, term) for term in node.args]))
 
     def opposite(self, arg: Signed) -> Node:
-        """An argument times -1, as it stands alone."""
+        """Return `arg` times -1 in the form that stands alone; of an addition term by term."""
         if arg.alone.op == "add":
             return self.graph.add([self.graph.neg(term) for term in arg.alone.args])
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
+        """Return -1 if most `terms` are subtracted, 1 if fewest are, on a tie the sign of the first term.
+
+        The first term is that with the least `position`.
+        """
         negative = sum(number < 0 for number, _ in terms)
         if 2 * negative != len(terms):
             return -1 if 2 * negative > len(terms) else 1
         return -1 if min(terms, key=self.position)[0] < 0 else 1
 
     def position(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
-        """Where a term stands among the others."""
+        """Return the sort key of a term: numbers first, then reads, then others; free indices before bound ones."""
         node = term[1]
         if node not in self.leading:
             parts = _sketch(node)
@@ -150,7 +159,7 @@ class _Signs:
 
 
 def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The results ``nodes``, each with a positive number in front where a difference in it can be turned.
+    """Return the results `nodes`, each with a positive number in front where a difference in it can be reversed.
 
     ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, one of
     entries, such as ``x[p] - x[j]``, and ``1 - u``.
@@ -169,7 +178,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """A node times -1 that has no more signs than the node; None where there is none."""
+    """Return `node` times -1 by reversing a difference in it, without more signs; None if there is none."""
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
@@ -188,7 +197,7 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def content_of(numbers: Sequence[Number]) -> int | Fraction:
-    """The greatest common divisor of rational numbers; 1 where one is not rational."""
+    """Return the greatest common divisor of rational numbers; 1 if one is a float."""
     if any(isinstance(number, float) for number in numbers):
         return 1
     exact = [Fraction(number) for number in numbers]
@@ -196,13 +205,13 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def _sketch(node: Node) -> list[Node]:
-    """The nodes below a small node; nothing below a large one."""
+    """Return the nodes below a small `node`, itself included; [] for one of more than ``SKETCH`` nodes."""
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
 
 
 def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
-    """What a node shows of itself: names, and where a tensor is read."""
+    """Return the sort key of a node alone: its name, and the indices of a read."""
     if node.op == "read":
         return 0, _name(node.args[0]), tuple(map(_form_key, node.data))
     if node.op == "index":
@@ -211,13 +220,14 @@ def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
 
 
 def _name(node: Node) -> str:
+    """Return the name of a tensor, symbol or function, the text of a number, or the op of another node."""
     if node.op == "tensor":
         return str(node.data[0])
     return str(getattr(node.data, "__name__", node.data)) if node.op in ("const", "scalar", "call") else node.op
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Forms in an order that no shift of all of them changes."""
+    """Return a sort key of the index form; a shift of all variable numbers does not change the order."""
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
     return tuple(sorted(terms)), form.constant
 

@@ -23,11 +23,11 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, common_outsid
 from sympy_tensordiff.simplify.signs import content_of
 
 LEVELS = 4
-"""What is left of merged sums is merged in turn, so many times."""
+"""The number of times that the remaining summands of merged sums are merged in turn."""
 
 
 class Summed(NamedTuple):
-    """A term of an addition that is a number times factors times a sum."""
+    """A term of an addition: `number` times the factors `outside` times the sum `node`."""
 
     number: Number
     outside: frozenset[Node]
@@ -35,7 +35,7 @@ class Summed(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of a summand: a number times factors."""
+    """A term of a summand: `number` times `factors`."""
 
     number: Number
     factors: tuple[Node, ...]
@@ -44,7 +44,7 @@ class Term(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """The ``nodes`` with the sums of each addition merged; those of whole tensors as they are.
+    """Return `nodes` with sums over one range merged in each addition; those of whole tensors as they are.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """A summand with common factors outside of an addition, of which terms may cancel then."""
+    """Return `body` with common factors outside of its addition, and additions in it shortened where terms cancel."""
     new = common_outside(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
@@ -91,7 +91,7 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """An addition with those of its sums merged that run over the same range beside the same factors."""
+    """Return `addition` with the sums merged that have the same range and outer factors; itself without any."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
     for term in _terms(graph, addition):
@@ -112,7 +112,7 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
 
 
 def _shortened(graph: Graph, addition: Node) -> Node:
-    """An addition with one of its sums taken term by term, where that leaves fewer terms.
+    """Return `addition` with a sum in it taken term by term where that leaves fewer terms; itself otherwise.
 
     ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
     """
@@ -127,7 +127,7 @@ def _shortened(graph: Graph, addition: Node) -> Node:
 
 
 def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
-    """The terms of a multiple of a sum of an addition; None for other sums, and for an addition without a number."""
+    """Return the terms of a multiple of a sum over one addition with a number in it; None for other sums."""
     number, factors = graph.split_coefficient(term.node.args[0])
     additions = [factor for factor in graph.factors(factors) if factor.op == "add" and factor.args[-1].op == "const"]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
@@ -142,7 +142,7 @@ def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
 
 
 def _terms(graph: Graph, addition: Node) -> list[Node]:
-    """The terms of an addition, and those of a multiple of another one with sums."""
+    """Return the terms of `addition`; a multiple of another addition that has sums is replaced by its terms."""
     found = []
     for term in addition.args:
         number, core = graph.split_coefficient(term)
@@ -152,6 +152,7 @@ def _terms(graph: Graph, addition: Node) -> list[Node]:
 
 
 def _summed(graph: Graph, term: Node) -> Summed | None:
+    """Return `term` as a number, factors and the only sum among them; None without exactly one sum."""
     number, term = graph.split_coefficient(term)
     factors = graph.factors(term)
     sums = [factor for factor in factors if factor.op == "sum"]
@@ -161,7 +162,7 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Row, ...]:
-    """The rows of a sum, in which its variables have the same numbers whatever the height of its body."""
+    """Return the constraints of the sum `node`, its `count` variables numbered alike for bodies of any height."""
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
     # What is bound around keeps clear of them.
@@ -170,7 +171,7 @@ def _lowered(node: Node, count: int) -> tuple[Row, ...]:
 
 
 def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool) -> list[Node]:
-    """The sums of a group, those that share factors as one."""
+    """Return the sums of `group`, which have one range, with those merged that share factors."""
     variables, rows, _ = graph.open(group[0].node)
     terms = []
     for number, _, node in group:
@@ -187,7 +188,7 @@ def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozens
 
 
 def _with_equations(graph: Graph, number: Number, body: Node) -> Term:
-    """A term of a summand, in which equations with data that guard the others are a factor."""
+    """Return a term of a summand in which the guard is a factor, if it consists of equations with data."""
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return Term(number, graph.factors(body))
     factor, inner = graph.split_coefficient(body.args[0])
@@ -195,7 +196,7 @@ def _with_equations(graph: Graph, number: Number, body: Node) -> Term:
 
 
 def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int], selected: bool) -> list[Term]:
-    """The terms with common factors taken out, the factor of most terms first."""
+    """Return `terms` with common factors taken out, first the factor of the most terms."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
         common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
@@ -219,7 +220,7 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset
 
 
 def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
-    """The terms with the factor that most of them have, a sum where that does not decide; None without any."""
+    """Return the terms with the most frequent common factor, on a tie one with a sum; None without any."""
     found: dict[Node, list[Term]] = {}
     for term in terms:
         for factor in term.factors:
@@ -233,7 +234,7 @@ def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
 
 
 def _are_twins(terms: Sequence[Term]) -> bool:
-    """Whether terms differ in the order of the indices at which they read one tensor."""
+    """Whether `terms` differ only in the order of the indices at which they read one tensor."""
     own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]
     if len(reads) < len(terms) or any(read.args[0] is not reads[0].args[0] for read in reads):

@@ -24,7 +24,7 @@ MOST_FACTORS = 16
 
 
 def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
-    """Whether a matrix is its own transpose, as far as its structure shows; comprehensions are added to ``known``.
+    """Return whether a matrix is its own transpose, as far as its structure shows; comprehensions are added to `known`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
 
 
 def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, bool]) -> Node | None:
-    """Return a sum in which terms that are one product in two groupings are one term; None where there are none."""
+    """Return `addition` with terms that are one product in two groupings joined; None where there are none."""
     groups: dict[tuple[int, ...], list[Node]] = {}
     for term in addition.args if addition.shape else ():
         parts = _factors(product_of(graph, term).parts) if term.op == "ein" and term.args else None
@@ -90,6 +90,7 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
+        """Return the first node that is the same product as `node`."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -97,6 +98,7 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
+    """Whether an einsum is the same product after an exchange of its two axes; False for many operands."""
     product = product_of(graph, node)
     if len(product.output) != 2:
         return False
@@ -109,7 +111,7 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return a matrix, or its transpose, as one node for all orders in which it may be multiplied."""
+    """Return a matrix, or its transpose with `flip`, as one node for all groupings and orders of its products."""
     if not term.shape or known.get(term):
         return term
     if term.op != "ein":
@@ -136,18 +138,19 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
+    """Return the product of `parts` with the labels of symmetric operands in one order."""
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the same tensors stand at one axis of a product as at the other: a quick answer for most."""
+    """Whether the same tensors have the first axis of a product as the second: a quick answer for most products."""
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
     return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
 
 
 def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
-    """Whether a comprehension has one entry at ``i, j`` and at ``j, i``, but for signs of bases of even powers."""
+    """Whether a comprehension has equal entries at ``i, j`` and ``j, i``, but for signs of bases of even powers."""
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         return False
     (first, second), _, body = graph.open(matrix)

@@ -1,4 +1,4 @@
-"""Tables without tests on their own axes: those stand at the reads, where they are rows of the sums.
+"""Tables without tests on their own axes: the guards are moved to the reads, where they become constraints of the sums.
 
 ``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))``
 that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.
@@ -27,7 +27,7 @@ TABLE_SIZE = 20
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """``entry``, kept in tables: what stands at a read of it, over the same ``axes``.
+    """Return `entry`, over the indices `axes`, with its parts stored in tables that it reads.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """An entry of a table, where it is worth one."""
+    """Return a read of a table of `entry`; `entry` itself without axes, or if it is a number or a read."""
     if not axes or entry.op in ("const", "read"):
         return entry
     return graph.read(graph.comprehension(axes, extents, entry), [Affine.variable(v) for v in axes])
@@ -68,7 +68,7 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _sparse(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """A guarded term with its rows outside of a table over fewer axes; None where they do not matter."""
+    """Return the guarded `term` with its guard around a table of fewer axes; None if that gains nothing."""
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
         return graph.zero
@@ -93,7 +93,7 @@ def _sparse(
 
 
 def _is_cheap(body: Node) -> bool:
-    """Whether an entry takes no more than a few products."""
+    """Whether `body` has few nodes, and no reductions, functions and choices among them."""
     stack, size = [body], 0
     while stack and size <= TABLE_SIZE:
         node = stack.pop()
@@ -105,7 +105,10 @@ def _is_cheap(body: Node) -> bool:
 
 
 def _size(written: Node, most: int) -> int:
-    """How many parts and rows stand at a read, up to ``most``; a table counts as some, a sum as one: it is shared."""
+    """Return the number of nodes and constraints at a read, counted up to `most`.
+
+    A table counts as ``TABLE_SIZE``; a sum counts as one node, as it is shared.
+    """
     stack, size = [written], 0
     while stack and size <= most:
         node = stack.pop()
@@ -116,7 +119,7 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
+    """Return `roots` with each comprehension that is read once, at one entry, replaced by its body at that entry.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
@@ -127,7 +130,7 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """The reads to be written out, among the nodes of an expression (arguments first)."""
+    """Return the reads among `nodes` (arguments first) that `inline_single_reads` replaces."""
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     for node in reversed(nodes):
@@ -148,7 +151,7 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """``roots`` with reads written out; the nodes around them are opened and closed again."""
+    """Return `roots` with the reads in `reads` replaced by the entries of their comprehensions."""
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]

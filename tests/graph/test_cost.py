@@ -240,3 +240,15 @@ def test_sizes_of_others_are_refused():
     x = td.TensorSymbol("x", n)
     with pytest.raises(ArgumentError, match="sizes has a value for m, which is no size"):
         td.cost(td.sum(x), sizes={m: 3})
+
+
+def test_outer_products_between_inverses_solve_for_vectors():
+    """One factorization serves all terms, and no product of two matrices is computed."""
+    inverse = td.inv(A_ + 4 * td.DeltaTensor(n))
+    between = inverse @ (td.outer(v_, w_) + td.outer(u_, x_)) @ inverse
+    cubic = td.cost(inverse).operations.coeff(n, 3)
+    assert td.cost(between).operations.coeff(n, 3) <= cubic
+    arrays = dict(zip([A_, u_, v_, w_, x_], np.random.default_rng(0).normal(size=(9, 3, 3)), strict=False))
+    arrays = {one: value if one is A_ else value[0] for one, value in arrays.items()}
+    found = td.lambdify([*arrays], between, "numpy")(*arrays.values())
+    np.testing.assert_allclose(found, td.evaluate(between, arrays), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Blocks of statements under construction: those of a kernel, of a loop, of a guard and of a branch of a choice."""
+"""Blocks of statements under construction: of a kernel, a loop, a guard or a branch of a choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Block:
     """Of a branch of a choice: what nothing else needs."""
 
     def outwards(self) -> Iterator[Block]:
-        """The block and those around it, inner ones first."""
+        """Yield this block and those around it, inner ones first."""
         block: Block | None = self
         while block is not None:
             yield block
@@ -35,7 +35,7 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """A block, and those of loops over variables inside of it."""
+    """Return `block`, and a block for the body of each loop over `variables`, each inside of the one before."""
     found = [block]
     for n, v in enumerate(variables):
         inner = frozenset(variables[n + 1 :])

@@ -29,7 +29,7 @@ from sympy_tensordiff.simplify.accesses import Access, Accesses
 
 @dataclass(frozen=True)
 class Names:
-    """What a program calls the sizes, the tensors and the arguments."""
+    """The names that a program has for its sizes, its tensors and its arguments."""
 
     variables: Mapping[Any, str]
     arrays: Mapping[str, str]
@@ -37,7 +37,7 @@ class Names:
 
 
 class _Checks:
-    """Builds the checks of one program."""
+    """The checks of one program under construction."""
 
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
         self.graph = graph
@@ -48,7 +48,7 @@ class _Checks:
         self.searches: list[Node] = []
 
     def add(self, access: Access, axis: int, row: Row) -> None:
-        """The checks for a read and a condition that it needs."""
+        """Add the checks for `access`, whose index along `axis` has to fulfil `row`."""
         local = self.local_names(access.around.variables)
         change = partial(named, names=local, arrays=self.names.arrays)
         rows = [each._replace(form=change(each.form)) for each in access.around.rows]
@@ -78,7 +78,7 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
-        """The names of sizes and of the loops around a read."""
+        """Return the names of the sizes, and new names for `variables`, the loops around a read."""
         found = dict(self.names.variables)
         taken = {*found.values(), *self.names.arrays.values()}
         for v in variables:
@@ -86,12 +86,15 @@ class _Checks:
         return found
 
     def array_name(self, tensor: Node) -> str:
+        """Return the name of a tensor in the program; for a computed one a new name."""
         if tensor.op == "tensor":
             return self.names.arrays[tensor.data[0]]
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """A check for a read that the sizes alone decide."""
+        """Add a check for a read that sizes alone decide; raise `OutOfShapeError` if it fails for all sizes
+        (`certain`).
+        """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(shown, load.index))}] is read outside of the shape of {array}"
         if load.array not in self.names.labels:
@@ -107,9 +110,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Row) -> DataEntry | None:
-        """The entry that a message names: one in the index, or in the bounds that the index meets first.
+        """Return the entry of data that a message names: one in the index, or in the bounds that the index meets first.
 
-        None where several conditions are access that may all read outside.
+        None where no data decide.
         """
         form = row.form
         found = innermost_first([form])
@@ -124,7 +127,9 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Row, entry: DataEntry | None) -> Node:
-        """The least place, in reading order, of an entry at which a read leaves its axis; or `NOWHERE`."""
+        """Return an expression of the least position of an entry at which a read leaves its axis; `NOWHERE` if there is
+        none.
+        """
         graph, around = self.graph, access.around
         place: list[Node] = []
         for axis, form in enumerate(entry.index if entry else ()):
@@ -142,11 +147,12 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Row) -> Node:
-        """That a row holds, or that its data are outside of their arrays."""
+        """Return the condition that `row` holds, or that its data lie outside of their arrays."""
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
 
     def condition(self, row: Row) -> Node:
+        """Return the constraint `row` as a node that is a condition."""
         form = row.form - row.modulus * quotient(row.form, row.modulus) if row.kind == "mod" else row.form
         sides = self.graph.zero, self.graph.index(form)
         return self.graph.compare("le" if row.kind == "ge" else "eq", *sides)
@@ -155,7 +161,8 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """The checks of a call for the reads below ``roots``, and the searches of those of data by their numbers.
+    """Return the checks of a call for the reads below `roots`: by sizes, by data, and the searches that the latter
+    number.
 
     Parameters
     ----------
@@ -173,7 +180,9 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """A condition between integers; what is none has some name."""
+    """Return a condition between integers as a scalar with `change` applied to its forms; other values have one
+    name.
+    """
     match node.op:
         case "const":
             return Number(node.data)
@@ -185,9 +194,10 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
-    """The rows with a variable for each entry of an array of integers, between the extremes of the array.
+    """Return `rows` with variables for entries of integer arrays, bounded by the extremes of the arrays; and these
+    variables.
 
-    And the rows that say which of the two extremes is the greater.
+    The third result says for each array which of its two extremes is the greater.
     """
     entries = data_entries(row.form for row in rows)
     values = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}

@@ -45,6 +45,7 @@ class ProductCost:
 
     @property
     def units(self) -> float:
+        """The expected cost of the product, in units of one multiplication in a loop."""
         shortest = min(self.rows, self.columns, self.summed, LONG)
         calls = _CALL * self.batch
         return self.products * _LIBRARY * LONG / shortest + _ENTRY * (self.copied + self.results) + calls
@@ -57,11 +58,11 @@ class ProductCost:
 
 
 def is_worth(product: ProductCost, iterations: int) -> bool:
-    """Whether a library should compute what a loop of so many iterations would."""
+    """Whether a library should compute `product` in place of a loop of `iterations`."""
     small = product.copied + product.results <= _MOST_ENTRIES
     return small and product.units < _WORTH * iterations
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether a product of matrices should lose so many multiplications, and its entries be spread."""
+    """Whether a product of matrices should have `after` multiplications, not `before`, and its entries spread."""
     return _LIBRARY * (before - after) > _SPREAD * entries

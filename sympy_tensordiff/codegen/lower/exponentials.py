@@ -52,7 +52,7 @@ class Scaled:
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with logarithms and quotients of sums of exponentials as those of multiples."""
+    """Return `roots` with logarithms and quotients of sums of exponentials computed with shifted exponents."""
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(map(_is_exponential, parts)) or not any(divided):
@@ -62,23 +62,28 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
 
 
 class _Exponentials:
+    """The rewriting of `without_large_exponentials`, with its results."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.done: dict[Node, Node] = {}
         self.known: dict[Node, Scaled] = {}
         self.opened: dict[Node, tuple[tuple[int, ...], tuple[Row, ...], Node]] = {}
         self.terms: dict[Node, tuple[tuple[int, ...], Node]] = {}
-        """Of which terms a shift is the greatest, and the variables that run over them."""
+        """For each shift that is a maximum over a range: the variables of the range and the values."""
 
     # -------------------------------------------------------------- values as they are computed
 
     def final(self, node: Node) -> Recursion[Node]:
-        """A node in its final form."""
+        """Return `node` rewritten, computed once."""
         if node not in self.done:
             self.done[node] = yield self._final(node)
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
+        """Return `node` rewritten: logarithms and quotients of exponentials by their shifts, others over rewritten
+        arguments.
+        """
         graph = self.graph
         if node.op in BINDERS:
             variables, _, body = self.open(node)
@@ -100,16 +105,19 @@ class _Exponentials:
         return graph.with_args(node, args)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
-        """The variables, rows and body of a binder, the same ones each time."""
+        """Return the variables, rows and body of a binder, the same ones each time."""
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
         return self.opened[node]
 
     def sum_of(self, shift: Mapping[Node, Any]) -> Node:
+        """Return the sum of multiples `shift` as a node."""
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """A product with an addition that holds exponentials behind guards as an addition of products."""
+        """Return a product as an addition of products, if a factor is an addition with exponentials behind guards; else
+        `node`.
+        """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
                 found: Scaled = yield self.scaled(part)
@@ -119,7 +127,9 @@ class _Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """The product; each exponential beside the greatest of its kind, so that it may be used elsewhere, too."""
+        """Return `value` as a product, with each exponential divided by the greatest of its kind, as other places may
+        need it.
+        """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:
@@ -135,12 +145,13 @@ class _Exponentials:
     # -------------------------------------------------------------- values taken apart
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
-        """A node taken apart; with the shift 0 where it is no exponential, or a quotient that cannot overflow."""
+        """Return `node` as ``exp(shift)*rest``; with the shift 0 if it has no exponential, or if it cannot overflow."""
         if node not in self.known:
             self.known[node] = yield self._scaled(node)
         return self.known[node]
 
     def _scaled(self, node: Node) -> Recursion[Scaled]:
+        """Return `scaled` of `node`, by the rule for its op."""
         found = Scaled({}, node)
         if _is_exponential(node):
             exponent = yield self.final(node.args[0])
@@ -160,6 +171,7 @@ class _Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _power(self, node: Node) -> Recursion[Scaled]:
+        """Return `scaled` of a power: the shift is multiplied by the exponent."""
         found: Scaled = yield self.scaled(node.args[0])
         power = node.args[1].data
         return replace(
@@ -172,6 +184,7 @@ class _Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
+        """Return `scaled` of a product: shifts are added."""
         factors = yield from in_turn(map(self.scaled, node.args))
         shift: dict[Node, Any] = {}
         for factor in factors:
@@ -187,7 +200,7 @@ class _Exponentials:
         )
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """A choice between something and 0: the shift counts where it is chosen."""
+        """Return `scaled` of a choice between a value and 0, whose shift counts where the value is chosen."""
         graph = self.graph
         condition = yield self.final(node.args[0])
         chosen = 2 if node.args[1] is graph.zero else 1
@@ -196,12 +209,14 @@ class _Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
+            """Return the choice of `value` where the condition selects the nonzero side, else `otherwise`."""
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
         shift = where(self.sum_of(found.shift), graph.const(_LOWEST))
         return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
+        """Return `scaled` of a sum over a range: the shift is the greatest one of the terms."""
         graph = self.graph
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
@@ -218,6 +233,7 @@ class _Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
+        """Return `scaled` of an addition: the shift is the greatest one of the terms."""
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
@@ -243,14 +259,14 @@ class _Exponentials:
 
 
 def finite(graph: Graph, shift: Node) -> Node:
-    """A shift, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
+    """Return `shift`, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
     size = graph.call(sympy.Abs, (shift,))
     # No infinite constant is needed to tell: twice infinity is not greater.
     return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """What stands behind guards among the terms of an addition, and of those that are factors of its terms."""
+    """Return the bodies of the guards among the terms of an addition, and among the factors of its terms."""
     found, stack = [], list(total.args)
     while stack:
         part = stack.pop()

@@ -20,17 +20,7 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """The implementation of each function that a program needs: the user's, else SciPy's.
-
-    Raises
-    ------
-    UnsupportedError
-        If one is missing; the message lists all that are.
-    ArgumentError
-        If a key names no function of the expression, or two mean the same.
-    ArgumentTypeError
-        If ``functions`` is no mapping, a key is no key, or an implementation cannot be called.
-    """
+    """Return the implementation of each function in `needed`: the user's, else SciPy's."""
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -62,13 +52,13 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """The functions that a program needs, of those for a larger one."""
+    """Return the entries of `functions`, given for a larger program, that the functions in `needed` use."""
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
 
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
-    """The name and the orders that a key stands for, ``()`` for the function itself.
+    """Return the name and the orders of derivatives in a key; ``()`` for the function itself.
 
     >>> parse_key("g"), parse_key("g''"), parse_key(("g", (0, 1)))
     (('g', ()), ('g', (2,)), ('g', (0, 1)))
@@ -87,14 +77,14 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def show_key(external: External) -> str:
-    """The key under which a function is looked up, as text."""
+    """Return the key of a function, as text for messages."""
     if len(external.orders) == 1:
         return repr(external.name + "'" * external.orders[0])
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
 
 
 def _canonical(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """The function itself has one key, whatever its number of arguments."""
+    """Return `orders`, or () if all are 0: the function itself has one key for any number of arguments."""
     return orders if any(orders) else ()
 
 
@@ -133,7 +123,7 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """What takes the place of ``function`` in a generated module."""
+    """Return the object that generated modules of `backend` call for the implementation `function`."""
     if backend == "numpy":
         return Vectorised(external, function)
     return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
@@ -157,7 +147,7 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:
-    """A compiled function; whether it compiles is found out here, not amid a kernel."""
+    """Return `function` compiled by Numba; raise an error here, not in a kernel, if that fails."""
     import numba
     from numba.core.registry import cpu_target
 
@@ -179,7 +169,7 @@ def _for_numba(external: External, function: Callable[..., Any]) -> Any:
 
 
 def _for_cuda(external: External, function: Callable[..., Any]) -> Any:
-    """A device function."""
+    """Return `function` as a device function of Numba; raise `ArgumentError` if that fails."""
     from numba import cuda
 
     function = getattr(function, "py_func", function) if not _is_on_device(function) else function
@@ -190,10 +180,12 @@ def _for_cuda(external: External, function: Callable[..., Any]) -> Any:
 
 
 def _is_on_device(function: Any) -> bool:
+    """Whether `function` is compiled for CUDA already."""
     return "cuda" in type(function).__module__
 
 
 def _refusal(external: External, what: str, error: Exception) -> ArgumentError:
+    """Return the error that Numba cannot do `what` with the implementation of a function."""
     reason = " ".join(str(error).split())[:300]
     return ArgumentError(
         f"the implementation of {show_key(external)} is not for this backend: Numba cannot {what} ({reason}); "

@@ -31,7 +31,7 @@ class Matrix:
 
 
 class Slant(NamedTuple):
-    """A bound of the only variable of a sum by an index around it: the term is ``row + offset`` at most, or at least.
+    """A bound of the only variable of a sum by an index around it: the term is at most, or at least, ``row + offset``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
     it may be nan, and 0*nan is nan. So the rows of ``a`` are cut into blocks: the terms that all rows of a block have
@@ -46,7 +46,7 @@ class Slant(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> Slant | None:
-        """The slant of a sum; None where no index around bounds its only variable, or several do."""
+        """Return the slant of a sum; None unless exactly one index around bounds its only variable."""
         if len(terms.variables) != 1:
             return None
         (term,) = terms.variables
@@ -62,12 +62,14 @@ class Slant(NamedTuple):
         return Slant(found[0], row, last, last - row - form * sign, sign > 0)
 
     def beside(self, first: Affine) -> Row:
-        """The condition of the terms that not all rows of a block have; ``first`` is the first row."""
+        """Return the condition of the terms that not all rows of a block have; `first` is the first row."""
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Row("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """The range of a label. A row may have no terms; these may go on to the end of a tensor, which is no copy."""
+        """Return the range of `label`, which may go on to the end of a tensor where rows have no terms; None if
+        unknown.
+        """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
             return planner.range(label, replace(split.context, rows=rows))
@@ -106,13 +108,13 @@ class Split:
     slant: Slant | None = None
 
     def place(self, label: Affine) -> int:
-        """The sort key of an axis by its label: indices around the sum in their order, then those of the sum."""
+        """Return the sort key of an axis by its label: indices around the sum in their order, then those of the sum."""
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """The labels that both matrices keep, those of the first, of the second, and those that are summed in both."""
+        """Return the labels of both matrices, of the first, of the second, and those that both are summed over."""
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]
@@ -120,7 +122,9 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """The sum over what two matrices alone depend on, within one over the rest; None if that is all or nothing."""
+        """Return the sum over the variables that two matrices alone depend on, in a sum over the rest; None if all or
+        none.
+        """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
         inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
@@ -139,7 +143,7 @@ class Split:
         )
 
     def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """The variables that are summed in this matrix only, where not in both."""
+        """Return the variables that are summed in `matrix` only."""
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
 
@@ -149,20 +153,20 @@ Ranges = dict[Affine, tuple[Affine, Affine]]
 
 
 def length(ends: tuple[Affine, Affine]) -> Affine:
-    """The number of values of a label."""
+    """Return the number of values of a label, from its lowest to its highest one."""
     return ends[1] - ends[0] + 1
 
 
 def joined(matrices: Sequence[Matrix]) -> Matrix:
-    """The product of matrices, entry by entry."""
+    """Return the product of matrices, entry by entry, as one matrix."""
     factors = tuple([factor for matrix in matrices for factor in matrix.factors])
     return Matrix(factors, tuple(dict.fromkeys(label for matrix in matrices for label in matrix.labels)))
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """The matrices without those whose labels are among the labels of another, of which they become factors.
+    """Return `matrices`, with one whose labels are all among those of another one merged into that.
 
-    Of several others, the one with the fewest ``entries``: it may have to be copied for the sake of that.
+    Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """
     found: list[Matrix] = []
     for matrix in sorted(matrices, key=lambda m: -len(m.labels)):

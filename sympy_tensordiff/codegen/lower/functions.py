@@ -57,12 +57,12 @@ NAMES: dict[Any, str] = {
 
 
 def _inverse(name: str) -> Callable[..., Scalar]:
-    """1 / f(x)"""
+    """Return the operation 1 / f(x) for a function by its `name`."""
     return lambda x: Operation("pow", (Operation(name, (x,)), Number(-1)))
 
 
 def _of_inverse(name: str) -> Callable[..., Scalar]:
-    """f(1 / x)"""
+    """Return the operation f(1 / x) for a function by its `name`."""
     return lambda x: Operation(name, (Operation("pow", (x, Number(-1))),))
 
 
@@ -93,7 +93,7 @@ _TAIL_TERMS = 14
 
 
 def _log_ndtr(x: Scalar) -> Scalar:
-    """The logarithm of the normal distribution: by ``erfc``, and below -10 by the asymptotic series of its tail.
+    """Return the logarithm of the normal distribution: by ``erfc``, and below -10 by the asymptotic series of its tail.
 
     Source: Abramowitz & Stegun 1964, 26.2.12.
     """
@@ -145,20 +145,20 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether an exponent is half of an odd number, greater than 1."""
+    """Whether `exponent` is half of an odd number, of moderate size greater than 1."""
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """A power with an exponent like 3/2: a root and products take a tenth of the time of a general power."""
+    """Return ``base**exponent`` for one like 3/2, by a root and products: a tenth of the time of a general power."""
     whole = Operation("pow", (base, Number(int(abs(exponent)))))
     product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
 
 
 def rational_form(node: Node) -> tuple[Affine, int] | None:
-    """Numerator and denominator of a rational combination of indices, None for any other node."""
+    """Return numerator and denominator of a rational combination of indices; None for any other node."""
     if node.op == "index":
         return node.data, 1
     if node.op == "const" and isinstance(node.data, int | Fraction):
@@ -175,12 +175,12 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether no backend knows the function of a call."""
+    """Whether no backend knows the function of the call `node`."""
     return node.data not in NAMES and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
 def is_spherical_bessel(node: Node) -> bool:
-    """Whether a call is a spherical Bessel function of an order that is a natural number."""
+    """Whether `node` is a spherical Bessel function whose order is a natural number."""
     if node.data is not sympy.jn or node.args[0].op != "const":
         return False
     order = node.args[0].data
@@ -188,14 +188,14 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """The function of a call that no backend knows."""
+    """Return the function of a call that no backend knows."""
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """The operation of an arithmetic node, a condition or a function; one that no backend knows is the user's."""
+    """Return the operation of an arithmetic node, a condition or a function; an unknown function is the user's."""
     if node.op == "call":
         name = NAMES.get(node.data)
         if name is not None:
@@ -238,7 +238,7 @@ def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
 
 
 def _expint(expn: Function) -> Function:
-    """Of other orders than 0, 1, 2, … SciPy has no values."""
+    """Return the exponential integral for arrays; SciPy has no values for other orders than 0, 1, 2, …."""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 
@@ -247,7 +247,9 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """The sum of n! (-1)**(n + 1)/(x + k)**(n + 1), behind its first terms by the formula of Euler and Maclaurin."""
+    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), behind its first terms by Euler and
+    Maclaurin.
+    """
     ratios = tuple(float(sympy.bernoulli(k) / sympy.factorial(k)) for k in range(2, 22, 2))
 
     def polygamma(n: float, x: float) -> Any:
@@ -332,7 +334,7 @@ _BY_NAME = {(function.__name__, count): special for (function, count), special i
 
 
 def implementation(name: str, count: int, backend: str) -> Function | None:
-    """SciPy's values of a function of SymPy's, by arrays or for compiled code; None where it has none for a backend.
+    """Return SciPy's function of arrays, or for compiled code, by SymPy's name; None where a backend has none.
 
     >>> float(implementation("besselj", 2, "numpy")(0, 0.0))
     1.0
@@ -355,7 +357,7 @@ def _array_function(name: str) -> Function:
 
 
 def _compiled_function(name: str) -> Function:
-    """A function of doubles that SciPy exports to Cython, for Numba."""
+    """Return a function of doubles that SciPy exports to Cython, compiled by Numba."""
     import numba
     from numba.extending import get_cython_function_address
     from scipy.special import cython_special

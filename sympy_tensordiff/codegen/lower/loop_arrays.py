@@ -23,15 +23,17 @@ from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.signs import with_signs
 
 MAX_MOVES = 16
-"""At most so many combinations of periods are tried for one match."""
+"""The number of combinations of periods tried for one match."""
 
 MAX_CASES = 4
-"""At most so many entries, each where it is inside of its array, are one value."""
+"""The number of entries, each for a case of its own, that may make up one value."""
 
 
 @dataclass(frozen=True)
 class LoopArray:
-    """An array of values: the candidate that it keeps, the tensor that stands for it and its first indices."""
+    """An array of the values of a loop: the candidate that it stores, its tensor in the graph, and its first
+    indices.
+    """
 
     candidate: Candidate
     tensor: Node
@@ -39,12 +41,12 @@ class LoopArray:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Those that the values know of: along the others equal ones stand where data ask for them."""
+        """The axes on which the values depend; along the others, where data ask for them, equal values are stored."""
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
 class LoopArrays:
-    """Makes the arrays of one program, each value one."""
+    """The arrays of one program that store the values of loops, each value once."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
@@ -57,7 +59,7 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """The variables, rows and body of a binder, the same ones each time."""
+        """Return the variables, rows and body of a binder, the same ones each time; `around` gets its rows."""
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -66,7 +68,10 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> Candidate:
-        """Values in loops over ``variables`` as a function of as few integers as possible, where they can be read."""
+        """Return the values `body` in loops over `variables` as a function of as few integers as possible.
+
+        Raises `UnsupportedError` where their indices have no bounds.
+        """
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
         ways = self.rounded(body, frozenset((*outer, *variables)))
@@ -87,7 +92,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> Candidate | None:
-        """The values with variables in place of what is ``rounded``; None where some indices have no bounds."""
+        """Return the values as a candidate, with variables for the parts in `rounded`; None where some indices have no
+        bounds.
+        """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
         body = self.graph.substitute(body, rounded)
@@ -104,11 +111,11 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def around_all(self, variables: Sequence[int]) -> Rows:
-        """The rows of the binders around, of some variables and of those that their ranges depend on."""
+        """Return the rows of the binders of `variables`, and of the variables that their ranges depend on."""
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """The rows of the binders of some variables, and of those that their ranges depend on."""
+        """Return the rows of the binder of each of `variables`, and of the variables that their ranges depend on."""
         found: dict[int, Rows] = {}
         waiting = list(variables)
         while waiting:
@@ -119,9 +126,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """All ways to replace parts of index forms that are not affine, such as quotients, by variables.
+        """Return the mappings to try that replace compound parts of index forms, such as quotients, by variables.
 
-        In all places; where the variables inside then stand nowhere else; nowhere.
+        All of them; those whose variables then occur nowhere else; none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -136,7 +143,7 @@ class LoopArrays:
         return [*found, {}]
 
     def array(self, candidate: Candidate) -> LoopArray:
-        """The array for the values of a candidate."""
+        """Return the array for the values of a candidate, made where it is new."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
@@ -150,13 +157,14 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """The entry of an array where the integers that the values depend on are these ``forms``."""
+        """Return the entry of an array at `forms`, the integers on which the values depend."""
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """The entry of one of the arrays that is proved to hold a value; None where there is none.
+        """Return the entry of one of `arrays` that is proved to hold `value`, or a choice of several by cases; else
+        None.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. Where no
         entry is inside of its array at all points, those that together are make cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -177,7 +185,9 @@ class LoopArrays:
         return self.by_cases(cases, facts, nonzero)
 
     def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """The first node whose rows hold; None where there is none at a point at which no form is 0."""
+        """Return the first node whose rows hold, as a sum of guards; None if none does at a point where no form
+        is 0.
+        """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
         for rows, node in cases.items():
@@ -187,7 +197,7 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """The integers with which the values of an array are this one."""
+        """Yield the integers at which the values of an array are `value`."""
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
         if any(not form.atoms() <= scope for axis, form in around.items() if axis not in stored.axes):
@@ -200,7 +210,7 @@ class LoopArrays:
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
-        """The other integers at which an array holds the value of an entry by its form.
+        """Return the other integers at which an array holds, by its form, the value of an entry.
 
         Affine ones need not be inside of the array.
         """
@@ -224,7 +234,9 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
+        """Return the comparison of values that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of
+        opposites.
+        """
         facts = (*self.lowering.facts, *known)
         done = self.upright.setdefault(facts, {})
 
@@ -239,7 +251,9 @@ class LoopArrays:
         return Comparison(upright, alike, partial(_moves, stored))
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """A value with new variables in place of its index forms, and the form of each variable."""
+        """Yield substitutions of index forms by new variables that `known` rows allow, with the form of each new
+        variable.
+        """
         yield {}, {}
         equal: dict[int, Affine] = {}
         for row in known:
@@ -256,7 +270,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
+        """Yield `instances` of the values of an array, with quotients, clamps and data in indices replaced by what is
+        `known`.
+        """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)
@@ -267,7 +283,7 @@ class LoopArrays:
                     yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """A node with variables in place of as many parts of its index forms as leave each axis in sight."""
+        """Yield `node` with variables for compound parts of its index forms, as many as leave each axis in an index."""
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
         tried = set()
@@ -286,13 +302,13 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of some forms is 0 at all points of some rows, which may be none."""
+    """Whether one of the forms `nonzero` is 0 at all points of `rows`, which may be none."""
     sides = ((Row("ge", form - 1), Row("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
 
 def complement(rows: Rows) -> Iterator[Rows]:
-    """Disjoint rows that cover all points at which some of ``rows`` do not hold."""
+    """Yield disjoint systems that cover the points at which some of `rows` do not hold."""
     for position, row in enumerate(rows):
         below_and_above = (Row("ge", row.form - 1), Row("ge", -row.form - 1))
         for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
@@ -325,7 +341,9 @@ def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int,
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """The divisors of the quotients in the indices of a node that vary along an axis, and the least common multiple."""
+    """Return the divisors of the quotients in `node` that vary along `axis`, and the least common multiple of
+    numbers.
+    """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(
         Affine.of(part.divisor)
@@ -337,7 +355,7 @@ def _periods(node: Node, axis: int) -> list[Affine]:
 
 
 def _upright(form: Affine) -> Affine:
-    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``, inner quotients first."""
+    """Return `form` with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``, inner quotients first."""
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):
             first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)

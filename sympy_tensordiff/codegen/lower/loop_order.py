@@ -111,7 +111,7 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Row, variables: Sequence[int]) -> bool:
-    """Whether a row is a bound that stays exact when loops are interchanged."""
+    """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
     held = row.form.atoms().intersection(variables)
     if not held:
         return False
@@ -121,13 +121,13 @@ def _is_plain(row: Row, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """The number of values of a variable; one of its own, as long as others, where that is no form over the sizes."""
+    """Return the number of values of `v`; a variable, as long as other ones, where it is no form over the sizes."""
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
 
 def _own_parts(body: Node) -> list[Node]:
-    """The parts of ``body`` that no inner reduction or tensor computes, and these themselves."""
+    """Return the parts of `body` down to inner reductions and tensors, these included."""
     found: dict[Node, None] = {body: None}
     stack = [body]
     while stack:
@@ -141,7 +141,9 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """How often functions, powers and inner sums are computed, each in the outermost loop that knows its indices."""
+    """Return how often functions, powers and inner sums are computed, each in the outermost loop that knows its
+    indices.
+    """
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:

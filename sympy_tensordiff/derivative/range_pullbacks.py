@@ -1,0 +1,91 @@
+"""The pullback rules of extrema and products over ranges.
+
+Tied values share the derivative of an extremum over a range equally: with ``M = max_k b(k)``, the derivative with
+respect to ``b(k)`` is ``[b(k) == M] / Sum_k [b(k) == M]``. Conditions on values have no derivative, so the weights are
+constants for the next order, and nothing new has to be differentiated.
+
+Of a product over a range each factor in turn is left out, and nothing is divided: ``D prod_k b(k) / d b(k)`` is
+``prod_{l<k} b(l) * prod_{l>k} b(l)``, which is exact where factors are 0. A product over several indices is a product
+of products: the innermost factor has around it the rest of the product that it stands in, that has the rest of the one
+around it, and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a
+derivative of a derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is
+``1/b(k)``, which neither overflows nor costs a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
+from sympy_tensordiff.simplify.choices import cases_of
+
+EXTREMA = frozenset({"max", "min"})
+
+
+def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
+    """Return the share of the `cotangent` of an extremum over a range, `node`, that the value `body` gets.
+
+    Values that are equal to the extremum have equal shares, others 0.
+    """
+    if cotangent is graph.zero:
+        return cotangent
+    variables, rows, other = graph.open(node)
+    count = graph.sum(variables, rows, _where_equal(graph, other, node, graph.one))
+    return _where_equal(graph, body, node, graph.mul((cotangent, graph.pow(count, graph.const(-1)))))
+
+
+def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
+    """Return `result` where `value` equals `node`, 0 elsewhere; the cases of a value are compared one by one.
+
+    Where the indices are known, so is which of them it is: a kernel compares the entry in an array of such values.
+    """
+    terms = []
+    for rows, case in cases_of(graph, value):
+        equal = graph.compare("eq", case, node)
+        terms.append(graph.guard(rows, graph.select(equal, result, graph.zero)))
+    return graph.add(terms)
+
+
+def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """Return the indices of a product over a range, their ranges, the factor at them, and its cotangent."""
+    terms = cotangent.args if cotangent.op == "add" else (cotangent,)
+    if all(_is_divided(graph, node, term) for term in terms):
+        variables, rows, body = graph.open(node)
+        slope = graph.mul((node, graph.pow(body, graph.const(-1))))
+        return variables, rows, body, graph.add([graph.mul((term, slope)) for term in terms])
+    variables, rows, body, others = opened_product(graph, node)
+    return variables, rows, body, graph.mul((cotangent, others))
+
+
+def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
+    """Whether `term` is divided by `node`, or by a higher power of it."""
+    factors = graph.factors(term.args[0] if term.op == "guard" else term)
+    powers = [factor.args[1] for factor in factors if factor.op == "pow" and factor.args[0] is node]
+    return any(power.op == "const" and power.data <= -1 for power in powers)
+
+
+def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """Return the indices of a product over a range, their ranges, the factor at them, and the product of all other
+    factors.
+    """
+    variables, rows, body = graph.open(node)
+    parts = []
+    for level in range(len(variables)):
+        for sign in (-1, 1):
+            parts.append(_one_side(graph, variables, rows, body, level, sign))
+    return variables, rows, body, graph.mul(parts)
+
+
+def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
+    """Return the product of the factors that share the first `level` indices and differ in the next one.
+
+    They come before (`sign` -1) or after (1) the factor at `variables`.
+    """
+    free = variables[level:]
+    new = [graph.fresh(graph.names[v]) for v in free]
+    new_names = renaming(free, new)
+    own = substitute_all(partition(rows, free)[1], new_names)
+    beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
+    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))

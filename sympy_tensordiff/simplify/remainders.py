@@ -1,0 +1,175 @@
+"""Sums with equations that no index can be solved for, as one sum for each remainder of the sizes in an equation.
+
+Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
+of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index
+with the number ``c`` is ``i = (p + n*t)/c`` where that is an integer. Where ``n mod c`` is known to be ``r`` this is a
+congruence ``p + r*t == 0 mod c``, which is linear, so `systems_by_remainders` has one system for each remainder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.products import slope, times
+from sympy_tensordiff.integer.rows import Rows, substitute_all
+
+CASES_LIMIT = 16
+"""More remainders of sizes than these are not told apart."""
+
+
+class System(NamedTuple):
+    """The sum that is left for one choice of remainders."""
+
+    variables: list[int]
+    rows: Rows
+    body: Node
+
+
+def systems_by_remainders(
+    graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
+) -> list[System] | None:
+    """Return one system, without the equation, for each remainder of the sizes in it; None without such an equation."""
+    for row in rows:
+        hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
+        numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
+        for c, v in sorted(numbers):
+            congruences = _congruences(row.form - Affine({v: row.form.coefficient(v)}), variables, c)
+            if congruences is not None:
+                others = [other for other in rows if other is not row]
+                digits = [w for w in sorted(hidden) if _is_remainder(w, c, (*rows, *facts))]
+                return [_system(graph, variables, others, body, row.form, v, given, digits) for given in congruences]
+    return None
+
+
+def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
+    """Return, for each choice of remainders of the coefficients in it, constraints that say ``rest mod modulus == 0``.
+
+    None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
+    """
+    factors: dict[int, Affine] = {}
+    for v in sorted(rest.atoms().intersection(variables)):
+        parts = slope(rest, v)
+        if parts is None or not parts[0].atoms().isdisjoint(variables):
+            return None
+        factors[v], rest = _reduced(parts[0], modulus), parts[1]
+    unknown = sorted({factor for factor in factors.values() if not factor.is_constant})
+    if modulus ** len(unknown) > CASES_LIMIT:
+        return None
+    found = []
+    for remainders in product(range(modulus), repeat=len(unknown)):
+        known = dict(zip(unknown, remainders, strict=True))
+        form = rest + Affine({v: known.get(factor, factor.constant) for v, factor in factors.items()})
+        conditions = [Row("mod", factor - remainder, modulus) for factor, remainder in known.items()]
+        found.append((*conditions, Row("mod", form, modulus)))
+    return found
+
+
+def _reduced(factor: Affine, modulus: int) -> Affine:
+    """Return `factor` with its coefficients and constant reduced modulo `modulus`."""
+    return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
+
+
+def _system(
+    graph: Graph,
+    variables: Sequence[int],
+    rows: Sequence[Row],
+    body: Node,
+    equation: Affine,
+    v: int,
+    given: Rows,
+    digits: Collection[int],
+) -> System:
+    """Return the sum without `v`, which `equation` determines, for one choice of remainders.
+
+    Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
+    index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
+    """
+    c = equation.coefficient(v)
+    rest = equation - Affine({v: c})
+    value = {v: quotient(rest if c < 0 else -rest, abs(c))}
+
+    def exact(form: Affine) -> Affine:
+        """Return `form` without `v` where its coefficient is a multiple of that in the equation: no rounding."""
+        factor, left = divmod(form.coefficient(v), c)
+        return form if left else form - factor * equation
+
+    body = graph.substitute(graph.map_forms(body, exact), value)
+    left = [w for w in variables if w != v]
+    rows = [_without(row, v, equation, value) for row in rows]
+    *conditions, congruence = given
+    new = _solved(graph, congruence, left, equation.hidden(), digits)
+    if new is None:
+        return System(left, (*rows, *given), body)
+    fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
+    rows = substitute_all((*rows, *conditions), new)
+    return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
+
+
+def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
+    """Return `row` without `v`; multiplied by its coefficient, not rounded, where the row is linear in it."""
+    parts = slope(row.form, v)
+    if parts is None:
+        return row.substitute(value)
+    c = equation.coefficient(v)
+    multiple = times(parts[0], equation - Affine({v: c}))
+    return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
+
+
+def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
+    """Whether `known` implies ``0 <= v < modulus``."""
+    form = Affine.variable(v)
+    return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
+
+
+def _solved(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
+) -> dict[int, Affine] | None:
+    """Return an index as remainder plus multiple of the modulus, by the congruence `row`; None without a unit
+    coefficient.
+
+    Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
+    mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
+    all of the solution if ``t`` is in `digits`.
+    """
+    shares = {v: gcd(row.form.coefficient(v), row.modulus) for v in variables}
+    units = [v for v in variables if shares[v] == 1]
+    if not units:
+        return None
+    share = min((shares[v] for v in variables if v not in last), default=row.modulus)
+    if 1 < share < row.modulus:
+        return _solved_twice(graph, row, variables, last, share)
+    v = min(units, key=lambda unit: unit in last)
+    c = row.form.coefficient(v)
+    form = (row.form - Affine({v: c})) * -pow(c, -1, row.modulus)
+    form = Affine({w: b % row.modulus for w, b in form.terms}, form.constant % row.modulus)
+    if form.atoms().isdisjoint(variables):
+        form = form - row.modulus * quotient(form, row.modulus)
+        if v in digits:
+            return {v: form}
+    return {v: form + Affine({graph.fresh(graph.names[v]): row.modulus})}
+
+
+def _solved_twice(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
+) -> dict[int, Affine] | None:
+    """Solve the congruence `row` modulo its divisor `share` for an index in `last`, then for another index; None if a
+    step fails.
+
+    Modulo the divisor `share` the coefficients of the other indices vanish.
+
+    Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
+    ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
+    """
+    first = _solved(graph, row._replace(modulus=share), variables, last, ())
+    if first is None:
+        return None
+    rest = quotient(row.form.substitute(first), share)
+    left = [v for v in (*variables, *sorted(rest.atoms() - row.form.atoms())) if v not in first]
+    then = _solved(graph, Row("mod", rest, row.modulus // share), left, last, ())
+    return None if then is None else {v: form.substitute(then) for v, form in first.items()} | then
