@@ -111,7 +111,9 @@ def test_what_adds_to_entries_stays_in_order():
 def test_a_process_that_was_forked_has_no_threads(monkeypatch):
     monkeypatch.setattr(threads, "_owner", None)
     called = []
-    run = threads.with_threads(lambda *values: called.append("parallel"), lambda: lambda *values: called.append("serial"))
+    run = threads.with_threads(
+        lambda *values: called.append("parallel"), lambda: lambda *values: called.append("serial")
+    )
     run()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     run()
