@@ -1,4 +1,5 @@
-"""What all classes share: equal nodes are one object, derivatives through the hook, and behaving well inside SymPy.
+"""The base class of all expression nodes: interned nodes, derivatives through SymPy's hook, and overrides of SymPy
+methods that would recurse too deep.
 
 A table with weak values holds every node that is alive. Native SymPy nodes between ours are compared by SymPy, which
 stops at the first of ours; so deep and heavily shared expressions compare, hash and serve as keys in constant time and
@@ -30,14 +31,16 @@ from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import parts
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-# When Python has shut down, the numbers of SymPy in keys can no longer be hashed: an entry that went then would say so.
+# After Python's shutdown, SymPy's numbers in keys cannot be hashed: removing an entry then would print an error.
 atexit.register(_table.clear)
-# Collecting garbage while the lock is held may lead back here.
+# Garbage collection while the lock is held may call `interned` again.
 _lock = RLock()
 
 
 def interned(cls: Any, args: tuple[Any, ...]) -> Any:
-    """The node of class ``cls`` with these arguments: the one that is alive, or a new one."""
+    """Return the node of class ``cls`` with the arguments ``args``: the live one from the table, or a new one that is
+    entered there.
+    """
     key = (cls, *args)
     with _lock:
         node = _table.get(key)
@@ -48,28 +51,30 @@ def interned(cls: Any, args: tuple[Any, ...]) -> Any:
     return node
 
 
-def argument(position: int, what: str) -> Any:
-    """A property of a class of nodes: one of the arguments, with its description."""
-    return property(lambda node: node.args[position], doc=what)
+def argument(position: int, description: str) -> Any:
+    """Return a property for a node class that reads the argument at ``position``; ``description`` is its docstring."""
+    return property(lambda node: node.args[position], doc=description)
 
 
-def arguments(first: int, what: str) -> Any:
-    """A property of a class of nodes: the arguments from one on, as a tuple."""
-    return property(lambda node: tuple(node.args[first:]), doc=what)
+def arguments(first: int, description: str) -> Any:
+    """Return a property for a node class that reads the arguments from number ``first`` on as a tuple; ``description``
+    is its docstring.
+    """
+    return property(lambda node: tuple(node.args[first:]), doc=description)
 
 
 def is_entry(variable: Any) -> bool:
-    """Whether a variable is an entry of a tensor."""
+    """Return whether ``variable`` is an entry of a tensor, such as ``x[i]``."""
     return bool(getattr(variable, "is_tensor_entry", False))
 
 
 def is_variable(variable: Any) -> bool:
-    """Whether a variable is a tensor symbol, or an entry of one."""
+    """Return whether ``variable`` is a tensor symbol or an entry of a tensor symbol."""
     return bool((is_entry(variable) or getattr(variable, "is_tensor_expr", False)) and variable.is_symbol)
 
 
 def refuse_array(variable: Any) -> None:
-    """Raise where several variables are given as an explicit array."""
+    """Raise `ArgumentTypeError` if ``variable`` is an explicit matrix or array."""
     if isinstance(variable, (MatrixBase, NDimArray)):
         entries = tuple(flatten(variable))
         raise ArgumentTypeError(
@@ -79,34 +84,38 @@ def refuse_array(variable: Any) -> None:
 
 
 def no_variable(value: Any) -> ArgumentTypeError:
-    """The error that a value is not a variable."""
-    way_out = "give a TensorSymbol or a real scalar symbol"
+    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice that fits its
+    type.
+    """
+    advice = "give a TensorSymbol or a real scalar symbol"
     if isinstance(value, Symbol):
-        way_out += f"; {value} is an integer, declared so or by its use"
+        advice += f"; {value} is an integer, declared so or by its use"
     if isinstance(value, AppliedUndef):
         name, places = value.func.__name__, ", ".join(map(str, value.args))
-        way_out = (
+        advice = (
             f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}], or put a "
             f"symbol in its place, .subs({value}, Symbol({name!r}))"
         )
-    return ArgumentTypeError(f"cannot differentiate by {value!r}: {way_out}")
+    return ArgumentTypeError(f"cannot differentiate by {value!r}: {advice}")
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """The variables of a call and how many times each."""
+    """Return the (variable, number of times) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
+    `ArgumentError` for a count without a variable or no variables, `ArgumentTypeError` for another pair or count.
+    """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:
         if isinstance(variable, (int, Integer)):
             if not counted or counted[-1][1] is not None:
                 raise ArgumentError(f"diff: the count {variable} in {variables} follows no variable")
-            counted[-1] = counted[-1][0], _count(variable, variables)
+            counted[-1] = counted[-1][0], _number_of_times(variable, variables)
         elif isinstance(variable, (tuple, Tuple)):
             if len(variable) != 2:
                 raise ArgumentTypeError(
                     f"diff: {variable} is no pair of a variable and a count; give several variables one after the "
                     "other, or use td.gradient, which takes a tuple"
                 )
-            counted.append((variable[0], _count(variable[1], variables)))
+            counted.append((variable[0], _number_of_times(variable[1], variables)))
         else:
             counted.append((variable, None))
     if not counted:
@@ -114,14 +123,19 @@ def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
     return [(variable, 1 if times is None else times) for variable, times in counted]
 
 
-def _count(value: Any, variables: tuple[Any, ...]) -> int:
+def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which quotes all ``variables`` of the call, if it is not
+    an integer ≥ 0.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, Integer)) or value < 0:
         raise ArgumentTypeError(f"diff: {value} in {variables} must be a number of times, 0, 1, 2, …")
     return int(value)
 
 
 class Node(walkers.Shown, NoCode, Expr):
-    """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
+    """The base class of all expression nodes of this package: immutable and interned, with the whole state in
+    ``args``.
+    """
 
     is_commutative = True
     is_named = False
@@ -130,12 +144,14 @@ class Node(walkers.Shown, NoCode, Expr):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """The index expressions that the node itself is made of: indices, bounds and extents."""
+        """Return the index expressions that belong to the node itself: indices, bounds and extents; empty by
+        default.
+        """
         return ()
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """The node of these arguments without validation; the same object as the validated one."""
+        """Return the interned node with these arguments, without validating them."""
         return interned(cls, args)
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +163,7 @@ class Node(walkers.Shown, NoCode, Expr):
     __hash__ = Expr.__hash__
 
     def sort_key(self, order: Any = None) -> Any:
-        """As `Basic.sort_key`; that of a node too deep for it holds its digest in place of its parts."""
+        """Override `Basic.sort_key`: the key of a deep node has its digest in place of the keys of its arguments."""
         if self.is_symbol or not measures(self).is_deep:
             return super().sort_key(order)
         return self.class_key(), (measures(self).size, (measures(self).digest,)), S.One.sort_key(), S.One
@@ -164,21 +180,27 @@ class Node(walkers.Shown, NoCode, Expr):
         return depth.unpacked, (depth.packed(self),)
 
     def _repr_latex_(self) -> str:
+        """IPython's hook for LaTeX output: return the formula of the node in ``$``."""
         return f"$\\displaystyle {hooks.formula([self])}$"
 
     def has_free(self, *patterns: Any) -> bool:
-        """As `Basic.has_free`."""
+        """Override `Basic.has_free`; patterns that are symbols are looked up in the free symbols, without a walk."""
         if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
             return not self.free_symbols.isdisjoint(patterns)
         depth.refuse_walk(self, "has_free")
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """As `Expr.count_ops`; an operation that is shared counts at each place, so there may be too many."""
+        """Override `Expr.count_ops`: a shared operation counts once per occurrence; raise `UnsupportedError` for a huge
+        node.
+        """
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
+        """SymPy's hook for `diff`: return the derivative with respect to ``variable``; raise `UnsupportedError` for an
+        integer. None, an unevaluated `Derivative` for SymPy, if `Expr.is_constant` asks.
+        """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
         scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
@@ -189,7 +211,9 @@ class Node(walkers.Shown, NoCode, Expr):
         return hooks.derivative(self, variable)
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
-        """As `Expr.diff`; a tensor keeps its shape where the variable is absent."""
+        """Override `Expr.diff`: a tensor keeps its shape if ``variables`` do not occur in it. Raise `UnsupportedError`
+        for an entry of an expression that is not a variable.
+        """
         variables = tuple(map(hooks.lifted, variables))  # SymPy's own x[p] would be another, absent variable
         for variable in variables:
             if is_entry(variable) and not variable.is_symbol:
@@ -216,36 +240,48 @@ class Node(walkers.Shown, NoCode, Expr):
         return result
 
     def is_constant(self, *wrt: Any, **flags: Any) -> bool | None:
-        """As `Expr.is_constant`; None, SymPy's "unknown", where that would not look at a tensor asked for."""
+        """Override `Expr.is_constant`; return None ("unknown") instead of True if a tensor is among the symbols asked
+        for, because SymPy would ignore it.
+        """
         answer: bool | None = super().is_constant(*wrt, **flags)
         asked = self.free_symbols.intersection(wrt) if wrt else self.free_symbols
         # SymPy differentiates by symbols that are numbers, and takes the others for absent.
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
+        """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is a notation of this package."""
         notation = hooks.notations.get(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
+        """Override `Basic._subs`: the parts of a deep node are answered bottom-up."""
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
+        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None, SymPy's
+        default.
+        """
         return self._substituted(old, new) if is_placeholder(new) else None
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
-        """All arguments substituted; validated only where ``new`` is there to stay."""
+        """Return the node with ``old`` replaced by ``new`` in all arguments, validated unless ``new`` is a placeholder
+        of `subs`.
+        """
         args = tuple(arg._subs(old, new) for arg in self.args)
         if args == self.args:
             return self
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        """Override `Basic._xreplace`: the parts of a deep node are answered bottom-up."""
+
         def entered(node: Any) -> tuple[Any, ...]:
+            """Return the parts of ``node``; none for a binder without a symbol in ``rule``."""
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 
@@ -255,7 +291,7 @@ class Node(walkers.Shown, NoCode, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """As `Basic._xreplace`."""
+        """Replace by the mapping or transform ``rule`` in this node; return the result and whether anything changed."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:
@@ -272,15 +308,19 @@ class Node(walkers.Shown, NoCode, Expr):
         return (self._unchecked if isinstance(rule, Renaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
-        """The canonical form: one expression for all that differ in names of bound indices only (`td.canonical`)."""
+        """Return the canonical form, one for all expressions that differ only in names of bound indices
+        (`td.canonical`).
+        """
         return canonical(self)
 
     def as_dummy(self) -> Any:
-        """The canonical form, under SymPy's name for it."""
+        """Override `Basic.as_dummy`: return the canonical form."""
         return canonical(self)
 
     def dummy_eq(self, other: Any, symbol: Any = None) -> bool:
-        """Whether ``other`` differs in names of bound indices only; one free dummy stands for ``symbol``."""
+        """Override `Basic.dummy_eq`: return whether ``other`` differs in names of bound indices only; a single free
+        dummy corresponds to ``symbol``.
+        """
         other = as_expr(other, "the other expression")
         dummies = [free for free in self.free_symbols if isinstance(free, Dummy)]
         if symbol is None or len(dummies) != 1:
@@ -289,10 +329,12 @@ class Node(walkers.Shown, NoCode, Expr):
         return bool(canonical(self.xreplace({dummies[0]: both})) == canonical(other.xreplace({symbol: both})))
 
     def _eval_evalf(self, precision: int) -> Any:
+        """SymPy's hook for `evalf`: return the node unchanged."""
         # Numbers inside are extents, bounds and coefficients of indices, which stay exact.
         return self
 
     def _eval_conjugate(self) -> Any:
+        """SymPy's hook for `conjugate`: return the node unchanged, as all values are real."""
         return self
 
     def __float__(self) -> float:
@@ -304,28 +346,31 @@ class Node(walkers.Shown, NoCode, Expr):
     def __complex__(self) -> complex:
         raise self._without_value("complex")
 
-    def _without_value(self, what: str) -> ArgumentTypeError:
-        """The error for an expression that is taken for a number."""
+    def _without_value(self, conversion: str) -> ArgumentTypeError:
+        """Return the error for converting the expression to a number by ``conversion``, with a `td.evaluate` call to
+        write.
+        """
         free = self.free_symbols
         sizes = {symbol for part in free for extent in getattr(part, "shape", ()) for symbol in extent.free_symbols}
         arrays = ", ".join(f"{name}: …" for name in sorted(map(str, free - sizes)))
         shown = self if not measures(self).size > 30 else f"the {type(self).__name__}"
         return ArgumentTypeError(
-            f"{what} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
+            f"{conversion} of {shown}: an expression has a value once its variables have, td.evaluate(e, {{{arrays}}})"
         )
 
 
 def is_placeholder(new: Basic) -> bool:
-    """Whether ``new`` is the ``subs_d0*subs_m`` that simultaneous `subs` inserts for a moment.
+    """Return whether ``new`` is the product of dummies ``subs_d0*subs_m`` that simultaneous `subs` inserts temporarily.
 
-    It is no integer and no tensor, so that no validated node could hold it; `subs` replaces it
-    by the final value, which is validated.
+    No validated node accepts it; `subs` replaces it by the final value, which is validated.
     """
     return isinstance(new, Mul) and all(isinstance(a, Dummy) and a.name.startswith("subs_") for a in new.args)
 
 
 class RealScalar(Node):
-    """A real number of unknown sign: says so at once, where SymPy would deduce it anew for every node."""
+    """The base class of scalar nodes: real numbers of unknown sign, with SymPy's assumptions set as constants instead
+    of deduced per node.
+    """
 
     kind = NumberKind
     is_real = True
@@ -337,11 +382,12 @@ class RealScalar(Node):
 
     @property
     def is_integer(self) -> bool | None:
+        """Return None: unknown, unless a subclass says more."""
         return None
 
 
 def _next_derivative(expr: Any, variable: Any) -> Any:
-    """One more derivative of what may be SymPy's own node; unevaluated ones in it are for our rules."""
+    """Return the derivative of ``expr``, native or not, with respect to ``variable``; None if SymPy knows none."""
     if not isinstance(expr, Node) and is_entry(variable) and expr.has(Derivative, Subs):
         return hooks.derivative(expr, variable)
     return expr._eval_derivative(variable)

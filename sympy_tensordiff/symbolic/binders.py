@@ -27,7 +27,9 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes
 
 
 class Binder(Node):
-    """Base of the sum and the comprehension: ``args`` are the body and one tuple per limit."""
+    """The base class of indexed sums and comprehensions: ``args`` are the body and one tuple per limit, which starts
+    with the bound index.
+    """
 
     _free: frozenset[Basic] | None = None
 
@@ -36,7 +38,7 @@ class Binder(Node):
     body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
-        """As `Basic.compare`; those too deep for it stand behind the others, in an order of their own."""
+        """Override `Basic.compare`: return -1, 0 or 1; deep binders come after all others, ordered by their digests."""
         if self is other or type(self) is not type(other):
             return int(super().compare(other))
         mine, theirs = measures(self), measures(other)
@@ -49,29 +51,36 @@ class Binder(Node):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
+        """Return all parts of the limits: the bound indices and their bounds or extents."""
         return tuple(part for limit in self.args[1:] for part in limit.args)
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """The bound indices, in the order of the limits."""
+        """Return the bound indices in the order of the limits."""
         return tuple(limit.args[0] for limit in self.args[1:])
 
     @property
     def bound_symbols(self) -> list[Any]:
-        """The bound indices, under the name SymPy asks for."""
+        """Override `Basic.bound_symbols`: return the bound indices as a list."""
         return list(self.variables)
 
     @property
     def free_symbols(self) -> set[Basic]:
+        """Override `Basic.free_symbols`: return the symbols that are free in body or limits, computed bottom-up and
+        cached.
+        """
         if self._free is None:
             done: set[int] = set()
-            for node in postorder(self, done, _below_unknown, id):
+            for node in postorder(self, done, _uncached_arguments, id):
                 done.add(id(node))
                 if isinstance(node, Binder) and node._free is None:
                     node._free = node._compute_free_symbols()
         return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
+        """Return the free symbols of body and limits without the bound indices; those of all binders inside must be
+        cached.
+        """
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
@@ -81,31 +90,42 @@ class Binder(Node):
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """The binder of a body and limits known to be valid SymPy objects, without validation."""
+        """Return the binder of ``body`` and ``limits``, which are known to be valid, without validation."""
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Per index, outermost first: its lower forms (their maximum counts) and upper forms (their minimum)."""
+        """Return (index, lower bounds, upper bounds) per index, outermost first: it runs from the maximum of the lower
+        to the minimum of the upper bounds.
+        """
         raise NotImplementedError
 
     @property
     def canonical_variables(self) -> CanonicalNames:
-        """The names of the bound indices in the canonical form, as a rule that gives this form (for `as_dummy`)."""
+        """Override `Basic.canonical_variables`: return the map from bound indices to their canonical names; `xreplace`
+        with it gives the canonical form.
+        """
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """The same binder with bound indices other than the ``symbols``."""
+        """Return an equal binder none of whose bound indices is among ``symbols`` or has the name of one."""
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """The same binder with the ``clashing`` bound indices renamed away from all names inside and in ``others``."""
+        """Return an equal binder with the bound indices in ``clashing`` renamed to names that occur neither inside nor
+        in ``others``.
+        """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)
         renaming = Renaming((index, fresh_index(index, taken)) for index in self.variables if index in clashing)
         return self._unchecked(*map(Replacement(renaming), self.args))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic:
+        """SymPy's hook for `subs`: substitute in body and limits, with bound indices renamed first that would capture a
+        symbol of ``old`` or ``new``.
+
+        Returns the binder itself if ``old`` is a bound index or does not occur.
+        """
         bound = set(self.variables)
         if old in bound or (old.free_symbols and not old.free_symbols & self.free_symbols):
             return self
@@ -115,6 +135,11 @@ class Binder(Node):
         return self if result is scope else result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
+        """Replace by ``rule`` as `Node._replaced` does, with bound indices renamed first that would capture a symbol of
+        ``rule``.
+
+        With a bound index as a key, body and limits are replaced alike; a `Substitution` skips bound indices.
+        """
         if isinstance(rule, CanonicalNames):
             return canonical(self), True
         scope = self
@@ -136,7 +161,9 @@ class Binder(Node):
         return (result, True) if changed else (self, False)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
-        """The bound indices among the symbols; an `Idx` also by its label, one that is not declared by its name."""
+        """Return the bound indices that ``symbols`` would be confused with: by identity, by the label of an `Idx`, or
+        by an undeclared name.
+        """
         names = {s.name: bool(s.is_integer) for s in symbols if isinstance(s, Symbol)}
         return {
             v
@@ -147,6 +174,9 @@ class Binder(Node):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
+        """SymPy's hook for `rewrite`: return the binder unchanged if SymPy's general rewriting fails with an error of
+        this package.
+        """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
         try:
@@ -157,6 +187,7 @@ class Binder(Node):
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
+        """SymPy's hook for `simplify`: simplify the body, after Kronecker deltas are contracted if there are any."""
         holds_delta = any(isinstance(node, KroneckerDelta) for node in nodes_in([self]))
         result = hooks.simplified(self) if holds_delta else self
         if measures(result).is_unwalkable:
@@ -170,19 +201,21 @@ class Binder(Node):
         return result if body == result.body else result.func(body, *result.limits)
 
     def doit(self, **hints: Any) -> Any:
-        """The body evaluated; the binder stays (nothing is summed or tabulated)."""
+        """Override `Basic.doit`: return the binder with its body evaluated; nothing is summed or tabulated."""
         depth.refuse_walk(self, "doit")
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
 
 
-def _below_unknown(node: Any) -> tuple[Any, ...]:
-    """The arguments of a node; none of a binder whose free symbols are known."""
+def _uncached_arguments(node: Any) -> tuple[Any, ...]:
+    """Return the arguments of ``node``; none for a binder whose free symbols are cached."""
     return () if isinstance(node, Binder) and node._free is not None else node.args
 
 
 def fresh_index(index: Any, taken: set[str]) -> Any:
-    """An index like ``index`` with a name that is not ``taken``; the name counts as taken from then on."""
+    """Return an index with the assumptions and range of ``index`` and a name that is not in ``taken``, which the new
+    name is added to; a new dummy for a dummy.
+    """
     if isinstance(index, Dummy):
         return Dummy(index.name, **index._assumptions_orig)
     stem = re.sub(r"_\d+$", "", index.name)

@@ -1,4 +1,6 @@
-"""Calls of public functions whose arguments do not fit: the error shows the signature and says what to write."""
+"""Error messages for calls that do not fit the signature of a public function: the signature, and what to write
+instead.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
-    """Return the function with errors that say how it is called, where the arguments do not fit its signature.
+    """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` that
+    explains the call.
+
+    Errors raised inside of the function pass unchanged.
+
+    Parameters
+    ----------
+    function : callable
+    name : str
+        The name to show in messages; ``td.`` and the name of the function by default.
+    hints : mapping
+        From the name of an argument to the advice that is given if it is missing.
 
     Parameters
     ----------
@@ -40,6 +53,7 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
+        """Call the function; raise `ArgumentTypeError` if the arguments do not fit."""
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -47,15 +61,17 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
             problem = str(error).partition("() ")[2] or str(error)
-        raise ArgumentTypeError(_misfit(function, name, problem, args, kwargs, hints))
+        raise ArgumentTypeError(_mismatch_message(function, name, problem, args, kwargs, hints))
 
     return called  # type: ignore[return-value]
 
 
-def _misfit(
+def _mismatch_message(
     function: Any, name: str, problem: str, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
-    """Return the message for arguments that do not fit the signature of a function."""
+    """Return the message for ``args`` and ``kwargs``, which do not fit the signature of ``function``: the signature,
+    ``problem`` (Python's message) and advice.
+    """
     parameters = [*signature(function).parameters.values()]
     if parameters[0].name == "cls":
         parameters, args = parameters[1:], args[1:]
@@ -64,14 +80,14 @@ def _misfit(
     names = [parameter.name for parameter in parameters]
     positional = [p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     unknown = [key for key in kwargs if key not in names]
-    way_out = ""
+    advice = ""
     if unknown:
         near = [OTHER_NAMES.get(unknown[0], ""), *get_close_matches(unknown[0], names, 1)]
         found = next((other for other in near if other in names), None)
-        way_out = f": write {found}=" if found else ""
+        advice = f": write {found}=" if found else ""
     elif "wrt" in names and len(args) > len(positional):
         several = ", ".join(n if n != "wrt" else "(x, y)" for n in positional)
-        way_out = f": several variables are a tuple, {name}({several})"
+        advice = f": several variables are a tuple, {name}({several})"
     elif missing := [key for key in positional[len(args) :] if key not in kwargs and key in hints]:
-        way_out = f": {hints[missing[0]]}"
-    return f"{shown} {problem}{way_out}"
+        advice = f": {hints[missing[0]]}"
+    return f"{shown} {problem}{advice}"

@@ -1,4 +1,4 @@
-"""One form of all expressions that differ in nothing but the names of their bound indices.
+"""The canonical form of an expression: one expression for all that differ only in the names of their bound indices.
 
 Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the
 lowest n that no binder between an index and its binder has taken. A name depends on what is below and
@@ -21,7 +21,8 @@ from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
 @explained
 def canonical(expr: Any) -> Any:
-    """The canonical form of an expression: equal, with an equal hash, for all alpha-equivalent ones.
+    """Return the canonical form of an expression, which is equal, with an equal hash, for all alpha-equivalent
+    expressions.
 
     Parameters
     ----------
@@ -53,11 +54,11 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A rule for `xreplace`, names of bound indices to canonical ones, that stands for the canonical form."""
+    """A mapping from bound indices to canonical names, on which `xreplace` returns the canonical form of a binder."""
 
 
 class Canonical:
-    """The work on one expression; every node is visited once, shared ones too, and nothing recurses."""
+    """The computation of one canonical form: iterative, with one visit to each node, shared ones too."""
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -67,7 +68,7 @@ class Canonical:
         self.top = 0  # one more than the highest number
 
     def form(self, expr: Basic) -> Basic:
-        """The canonical form of the whole expression."""
+        """Return the canonical form of ``expr``."""
         self.stem = unused_stem(names_in([expr]))
         done: dict[Basic, Basic] = {}
         for node in postorder(expr, done):
@@ -88,11 +89,11 @@ class Canonical:
         return result
 
     def name(self, number: int) -> Symbol:
-        """The index of a number."""
+        """Return the canonical index symbol with number ``number``."""
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """A binder with canonical parts under canonical names."""
+        """Return ``binder``, whose parts are in canonical form, with its bound indices renamed to canonical names."""
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
@@ -103,6 +104,7 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
+            """Return the parts of ``node``; none if no index of the binder is free in it."""
             if node is not binder:
                 self.read(node)
                 if self.free[node].keys().isdisjoint(variables):
@@ -112,7 +114,9 @@ class Canonical:
         return self.renamed(binder, renaming, touched)
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
-        """The expression with other names; only the ``touched`` parts of a node are entered."""
+        """Return ``expr`` with symbols renamed by ``renaming``; below a node only the parts that ``touched`` returns
+        are entered.
+        """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):
             below = touched(node)
@@ -120,7 +124,7 @@ class Canonical:
         return done[expr]
 
     def read(self, expr: Basic) -> None:
-        """Find out the free symbols of every node inside, which is in canonical form."""
+        """Record the free symbols of every node of ``expr``, which is in canonical form, in ``self.free``."""
         for node in postorder(expr, self.free):
             is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
             free: dict[Any, int] = {node: 0} if is_tensor or isinstance(node, (Symbol, Idx)) else {}
@@ -138,7 +142,9 @@ class Canonical:
 
 
 def rebuilt(node: Any, args: list[Basic]) -> Any:
-    """The node with other arguments; ours are not validated again, since only names differ."""
+    """Return ``node`` with the arguments ``args``, itself if they are the same; nodes of this package are not validated
+    again.
+    """
     # Equal numbers may be two objects.
     if not args or all(new is old or (old.is_Number and new == old) for new, old in zip(args, node.args, strict=True)):
         return node
@@ -146,6 +152,6 @@ def rebuilt(node: Any, args: list[Basic]) -> Any:
 
 
 def unused_stem(names: Iterable[str]) -> str:
-    """The shortest ``_``, ``__``, … such that no name is this with a number behind."""
+    """Return the shortest of ``_``, ``__``, … such that none of ``names`` is that stem followed by a number."""
     taken = {len(match[1]) for name in names if (match := re.fullmatch(r"(_+)\d+", name))}
     return "_" * next(length for length in range(1, len(taken) + 2) if length not in taken)

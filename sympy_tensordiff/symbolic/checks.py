@@ -1,4 +1,4 @@
-"""Reads that provably leave their tensor's shape raise when the expression is built.
+"""The bounds check when an expression is built: raise for reads that provably leave their tensor's shape.
 
 Considered are reads that happen unconditionally, at indices whose ranges are numbers: every
 enclosing range is a system of rows, and a violating index tuple is a point of the system. Reads
@@ -27,18 +27,21 @@ from sympy_tensordiff.symbolic.indices import data_of, is_data, relation_row, to
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 
 
-class Scope(NamedTuple):
-    """What is known where a read happens, over variables 0, 1, … for the indices.
+class ReadContext(NamedTuple):
+    """The context of a read: the enclosing ranges and conditions as a constraint system over variables 0, 1, …
 
-    ``variables`` maps an index with a numeric range to its variable; ``rows`` are the ranges and conditions.
+    ``variables`` maps an index with a numeric range to its variable, ``names`` maps back, and ``rows`` are the ranges
+    and conditions.
     """
 
     variables: dict[Expr, int]
     names: tuple[Expr, ...] = ()
     rows: tuple[Row, ...] = ()
 
-    def form(self, index: Expr) -> Affine | None:
-        """The form of an index over the variables; None where it holds a symbol without a range, a product, or data."""
+    def affine_form(self, index: Expr) -> Affine | None:
+        """Return ``index`` as an affine form over the variables; None if it has a symbol without a numeric range, a
+        product, or a value of data.
+        """
         try:
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
@@ -48,17 +51,20 @@ class Scope(NamedTuple):
         known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
         return form if known else None
 
-    def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
-        """The forms of all expressions, or None."""
-        forms = [self.form(expr) for expr in expressions]
+    def affine_forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
+        """Return the affine forms of all ``expressions``, or None if one has none."""
+        forms = [self.affine_form(expr) for expr in expressions]
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
-    def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool) -> Scope | None:
-        """The scope inside of a range; None where nothing is known to be read there: the range may be empty.
+    def inside_range(
+        self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool
+    ) -> ReadContext | None:
+        """Return the scope inside of a range of ``index``, or None if the range may be empty, so that nothing is known
+        to be read there.
 
-        The range of an axis never is.
+        The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
         """
-        lows, highs = self.forms(lower), self.forms(upper)
+        lows, highs = self.affine_forms(lower), self.affine_forms(upper)
         variables = dict(self.variables)
         if lows is None or highs is None:
             if not of_axis:
@@ -67,14 +73,16 @@ class Scope(NamedTuple):
             return self._replace(variables=variables)
         number = len(self.names)
         variables[index] = number
-        return Scope(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
+        return ReadContext(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
 
-    def under(self, rows: Sequence[Row]) -> Scope:
-        """The scope behind further conditions."""
+    def with_conditions(self, rows: Sequence[Row]) -> ReadContext:
+        """Return the scope under the further conditions ``rows``."""
         return self._replace(rows=(*self.rows, *rows)) if rows else self
 
-    def point(self, inside: Row) -> dict[int, int] | None:
-        """Values at which a row does not hold, ends of the ranges if possible; None where there are none."""
+    def violation(self, inside: Row) -> dict[int, int] | None:
+        """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
+        None if it always holds or no such point is found.
+        """
         if implied(inside, self.rows):
             return None
         variables = range(len(self.names))
@@ -95,21 +103,23 @@ def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
     of_axes : bool
         Whether these are the indices of a tensor, whose extents are positive even where they are symbols.
     """
-    scope: Scope | None = Scope({})
+    scope: ReadContext | None = ReadContext({})
     for limit in ranges:
-        scope = scope.entered(*limit, of_axis=of_axes) if scope is not None else None
+        scope = scope.inside_range(*limit, of_axis=of_axes) if scope is not None else None
     stack = [(body, scope)]
     # A shared part is visited once per scope; the table keeps the scopes, so that no two have one id.
-    seen: dict[tuple[Any, int], Scope] = {}
+    seen: dict[tuple[Any, int], ReadContext] = {}
     while stack:
         node, scope = stack.pop()
         if scope is not None and scope.variables and (node, id(scope)) not in seen:
             seen[node, id(scope)] = scope
-            stack.extend(_visited(node, scope))
+            stack.extend(_check_node(node, scope))
 
 
-def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
-    """Check the node if it is a read; its parts with the scopes that they are in."""
+def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+    """Raise if ``node`` is a read that leaves its shape; return the parts of ``node`` to visit next, each with its
+    scope.
+    """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
@@ -117,24 +127,29 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
     if isinstance(node, Node) and hasattr(node, "ranges"):
         if node.free_symbols.isdisjoint(scope.variables):
             return []  # nothing around it matters: it has been checked when it was made
-        inner: Scope | None = scope
+        inner: ReadContext | None = scope
         for limit in node.ranges():
-            inner = inner.entered(*limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
+            inner = inner.inside_range(*limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
         return [(node.body, inner)]
     if isinstance(node, Piecewise):
-        return _branches(node.args, scope)
+        return _parts_of_branches(node.args, scope)
     if isinstance(node, ITE):
         condition, value, otherwise = node.args
-        return _branches([(value, condition), (otherwise, S.true)], scope)
+        return _parts_of_branches([(value, condition), (otherwise, S.true)], scope)
     if isinstance(node, And | Or):
-        return _connected(node, scope)
+        return _parts_of_connective(node, scope)
     if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
         return []
     return [(arg, scope) for arg in node.args]
 
 
-def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tuple[Any, Scope | None]]:
-    parts: list[tuple[Any, Scope | None]] = []
+def _parts_of_branches(
+    pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
+) -> list[tuple[Any, ReadContext | None]]:
+    """Return conditions and values of the (value, condition) ``pairs``, each with its scope, up to the first condition
+    that is not affine.
+    """
+    parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
         if scope is None:
             break
@@ -142,13 +157,15 @@ def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tup
         rows = _condition_rows(condition, scope)
         if rows is None:
             break
-        parts.append((value, scope.under(rows)))
-        scope = scope.under([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
+        parts.append((value, scope.with_conditions(rows)))
+        scope = scope.with_conditions([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
     return parts
 
 
-def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
-    """The parts of a condition that read, each with the parts that do not read as what is known there."""
+def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+    """Return the parts of an `And` or `Or` that contain reads, each with a scope in which the other parts hold (`And`)
+    or fail (`Or`).
+    """
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
@@ -156,11 +173,13 @@ def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
     rows = [_condition_rows(part, scope) for part in asked]
     if any(part is None for part in rows):
         return []
-    return [(part, scope.under([row for part in rows for row in part or ()])) for part in reading]
+    return [(part, scope.with_conditions([row for part in rows for row in part or ()])) for part in reading]
 
 
-def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
-    """The rows of a condition on indices; None where it is anything else."""
+def _condition_rows(condition: Any, scope: ReadContext) -> list[Row] | None:
+    """Return the rows that are equivalent to ``condition`` over the variables; None if it is not a conjunction of
+    affine relations.
+    """
     if condition == S.true:
         return []
     if isinstance(condition, And):
@@ -168,24 +187,28 @@ def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
         return None if any(part is None for part in parts) else [row for part in parts for row in part or ()]
     if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
         return None
-    sides = scope.forms(condition.args)
+    sides = scope.affine_forms(condition.args)
     return None if sides is None else [relation_row(condition, sides[0] - sides[1])]
 
 
-def _check_read(entry: TensorEntry, scope: Scope) -> None:
+def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
+    """Raise `OutOfShapeError` if an index of ``entry`` leaves its axis at some point of ``scope``."""
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
-        form = scope.form(index)
+        form = scope.affine_form(index)
         if form is None or form.is_constant:
             continue
         # A symbolic extent has no end that is known.
         for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Row("ge", form)]:
-            point = scope.point(inside)
+            point = scope.violation(inside)
             if point is not None:
-                raise OutOfShapeError(_message(entry, axis, form, point, scope))
+                raise OutOfShapeError(_out_of_shape_message(entry, axis, form, point, scope))
 
 
-def _message(entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: Scope) -> str:
+def _out_of_shape_message(
+    entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: ReadContext
+) -> str:
+    """Return the error text for ``entry``, whose index ``form`` of ``axis`` leaves the shape at ``point``."""
     atoms = sorted(form.atoms())
     where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
     shape = tuple(entry.tensor.shape)

@@ -1,4 +1,4 @@
-"""Comparisons of tensors entry by entry, what is made of them by logic, and the choice by them."""
+"""Elementwise comparisons of tensors, logical operations on them, and `where`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,19 @@ ShapeError
 """
 
 
-def _relation(name: str, relation: Any, what: str) -> Callable[[Scalar, Scalar], Any]:
+def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Scalar], Any]:
+    """Return the public function ``name`` that gives 1 where SymPy's ``relation`` of two operands holds and 0
+    elsewhere; ``condition`` describes it.
+    """
+
     def applied(A: Scalar, B: Scalar) -> Any:
+        """Return the elementwise indicator of the relation between ``A`` and ``B``."""
         return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
-    return public(applied, name, f"1 where {what}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example)
+    return public(
+        applied, name, f"1 where {condition}, 0 elsewhere, entry by entry; the derivative is 0.", _OF_TWO, example
+    )
 
 
 greater = _relation("greater", sympy.Gt, "``A > B``")
@@ -50,25 +57,33 @@ equal = _relation("equal", sympy.Eq, "the entries are equal")
 not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
-class _Truth(NamedTuple):
-    """The condition that is meant by a tensor whose entries hold where they are not 0, or by a relation of scalars."""
+class _Condition(NamedTuple):
+    """An elementwise condition: the tensors that it reads, and a function from scalars in their place to the SymPy
+    condition.
+
+    An operand that is a plain tensor means "is not 0".
+    """
 
     operands: tuple[Any, ...]
     holds: Callable[..., Any]
     """From scalars in place of the operands to the condition."""
 
 
-def _truth(condition: Any, owner: str) -> _Truth:
-    """Return what ``condition`` asks of each entry: of a comparison, the relation itself."""
+def _condition_of(condition: Any, owner: str) -> _Condition:
+    """Return ``condition`` as a `_Condition`: the relation itself for a comparison, a constant for a bool, ``value !=
+    0`` for another tensor.
+    """
     if isinstance(condition, (bool, Boolean)):
-        return _Truth((), lambda: sympify(condition))
+        return _Condition((), lambda: sympify(condition))
     condition = operand(condition, owner)
     if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
         branches, names = condition.template.expr.args, condition.template.variables
         if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
             relation = branches[0].cond
-            return _Truth(condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True))))
-    return _Truth((condition,), lambda value: Ne(value, 0))
+            return _Condition(
+                condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))
+            )
+    return _Condition((condition,), lambda value: Ne(value, 0))
 
 
 _OF_CONDITIONS = """
@@ -89,11 +104,12 @@ ShapeError
 """
 
 
-def _connected(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
-    """Return 1 where the connective of the conditions holds, else 0, entry by entry."""
-    truths = [_truth(condition, owner) for condition in conditions]
+def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
+    """Return the elementwise indicator (1 or 0) of ``connective`` applied to all ``conditions``."""
+    truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
+        """Return the indicator for scalars ``values`` in place of the operands of all conditions."""
         rest = iter(values)
         held = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
         return Piecewise((1, connective(*held)), (0, True))
@@ -114,7 +130,7 @@ def logical_and(A: Any, B: Any) -> Any:
     >>> td.evaluate(td.where(inside, x, 0), {x: [-0.5, 0.5, 1.5]})
     array([0. , 0.5, 0. ])
     """
-    return _connected(And, (A, B), "logical_and")
+    return _indicator_of(And, (A, B), "logical_and")
 
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
@@ -128,7 +144,7 @@ def logical_or(A: Any, B: Any) -> Any:
     >>> td.evaluate(td.logical_or(td.less(x, 0), td.greater(x, 1)), {x: [-0.5, 0.5, 1.5]})
     array([1., 0., 1.])
     """
-    return _connected(Or, (A, B), "logical_or")
+    return _indicator_of(Or, (A, B), "logical_or")
 
 
 @documented(_OF_CONDITIONS.format("A : Expr"))
@@ -142,7 +158,7 @@ def logical_not(A: Any) -> Any:
     >>> td.evaluate(td.logical_not(x), {x: [-0.5, 0, 1.5]})
     array([0., 1., 0.])
     """
-    return _connected(Not, (A,), "logical_not")
+    return _indicator_of(Not, (A,), "logical_not")
 
 
 @explained
@@ -178,5 +194,5 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     >>> td.gradient(td.sum(td.where(td.greater(x, 0), td.log(x), y)), y)
     where(greater(x, 0), 0, 1)
     """
-    operands, holds = _truth(condition, "where")
+    operands, holds = _condition_of(condition, "where")
     return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)

@@ -1,4 +1,4 @@
-"""One tensor of several: side by side, behind each other, block by block."""
+"""Tensors made of several tensors: `stack`, `concatenate`, Kronecker and cross products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabula
 
 @explained
 def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
-    """Tensors of one shape side by side, along a new axis.
+    """Stack tensors of one shape along a new axis.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     >>> td.stack((x, y)).shape, td.stack((x, y), axis=-1).shape
     ((2, 3), (3, 2))
     """
-    parts = _several(tensors, "stack")
+    parts = _operands_in(tensors, "stack")
     rank = len(shape_of(parts[0])) + 1
     number = as_int(axis, "stack: an axis")
     if not -rank <= number < rank:
@@ -55,6 +55,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     place = number % rank
 
     def with_axis(part: Any) -> Any:
+        """Return ``part`` with a new axis of extent 1."""
         shape = shape_of(part)
         return tabulate(
             (*shape[:place], 1, *shape[place:]), (part,), lambda *at: read(part, (*at[:place], *at[place + 1 :]))
@@ -65,7 +66,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
 
 @explained
 def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
-    """Tensors one behind the other along an axis; the other axes have equal extents.
+    """Join tensors along an existing axis; the other axes have equal extents.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     >>> td.concatenate((td.TensorSymbol("x", n), td.TensorSymbol("y", m))).shape
     (m + n,)
     """
-    parts = _several(tensors, "concatenate")
+    parts = _operands_in(tensors, "concatenate")
     along = checked_axis(axis, parts[0], "concatenate")
     shape = list(shape_of(parts[0]))
     for part in parts[1:]:
@@ -107,6 +108,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     shape[along] = ends[-1]
 
     def entry(*at: Expr) -> Any:
+        """Return the entry at ``at``: of the part in whose range the index lies, as a `Piecewise`."""
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
@@ -116,8 +118,8 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     return tabulate(shape, parts, entry)
 
 
-def _several(tensors: Any, owner: str) -> list[Any]:
-    """The tensors of a sequence, at least one."""
+def _operands_in(tensors: Any, owner: str) -> list[Any]:
+    """Return the operands in the sequence ``tensors``; raise `ArgumentError` if it is empty or not a sequence."""
     parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
     if not parts:
         raise ArgumentError(f"{owner}: give a list of at least one tensor, {owner}([A, B])")
@@ -126,7 +128,7 @@ def _several(tensors: Any, owner: str) -> list[Any]:
 
 @explained
 def kron(A: Expression, B: Expression) -> Any:
-    """The Kronecker product: blocks of ``B``, each times an entry of ``A``.
+    """Return the Kronecker product: blocks of ``B``, each times an entry of ``A``.
 
     Parameters
     ----------
@@ -148,12 +150,13 @@ def kron(A: Expression, B: Expression) -> Any:
 
 
 def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
-    """The Kronecker product of tensors, whose entries ``read`` writes."""
+    """Return the Kronecker product of ``tensors``; ``read(tensor, indices)`` writes an entry of an operand."""
     rank = max(len(shape_of(tensor)) for tensor in tensors)
     shapes = [(S.One,) * (rank - len(shape_of(tensor))) + shape_of(tensor) for tensor in tensors]
     extents = [*zip(*shapes, strict=True)]
 
     def entry(*indices: Expr) -> Any:
+        """Return the product of the operands' entries that makes up the entry at ``indices``."""
         places = [*zip(*map(digits, indices, extents), strict=True)] or [()] * len(tensors)
         pairs = zip(tensors, places, strict=True)
         return Mul(*(read(tensor, place[rank - len(shape_of(tensor)) :]) for tensor, place in pairs))
@@ -163,7 +166,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
 
 @explained
 def cross(x: Expression, y: Expression) -> Any:
-    """The vector product of vectors with three entries, along the last axis.
+    """Return the cross product of vectors with three entries along the last axis.
 
     Parameters
     ----------
@@ -193,6 +196,7 @@ def cross(x: Expression, y: Expression) -> Any:
         raise ShapeError(f"cross: the shapes must be equal and end in 3, not {shape} and {shape_of(y)}")
 
     def entry(*at: Expr) -> Any:
+        """Return the entry of the cross product at ``at``."""
         one, two = ((*at[:-1], Mod(at[-1] + step, 3)) for step in (1, 2))
         return read(x, one) * read(y, two) - read(x, two) * read(y, one)
 

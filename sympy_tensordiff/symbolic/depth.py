@@ -1,14 +1,12 @@
-"""Deep and large expressions: their measures, found bottom-up, and what is refused or answered without recursion.
+"""Deep and large expressions: cached size measures, and bottom-up replacements for what SymPy does by recursion.
 
-Each of our nodes remembers its measures: how deep, how large, which order, any symmetric tensor. The native nodes
-between it and the next ones of ours are walked with a stack. So the cost is one visit per node of the graph, whatever
-the number of paths through it.
+Each node of this package caches its measures: depth, size, digest, and whether a tensor in it is symmetric. The native
+nodes in between are walked with a stack. So the cost is one visit per node of the graph, whatever the number of paths
+through it.
 
-What SymPy does by recursion, done bottom-up where nodes of ours are too deep for it, or too much shared.
-
-A recursive method enters a node of ours by the method of that node. So where one is asked that is
-deep, all nodes of ours below it are asked before, the lowest first, and what they answer is kept
-until the answer of the first is there: each is asked once, and none recurses.
+A recursive SymPy method enters a node of this package by that node's own method. So when such a method is called on a
+deep node, it is first called on all nodes below, the lowest first, and their answers are cached until the first call
+returns: each node is asked once, and nothing recurses.
 """
 
 from __future__ import annotations
@@ -33,7 +31,8 @@ _MOST = 10**12
 
 
 class Measures(NamedTuple):
-    """The depth and the size of an expression as a tree, a digest of its structure, and whether a tensor is symmetric.
+    """The depth of an expression, its size as a tree, a digest of its structure, and whether a tensor in it is
+    symmetric.
 
     The digest is the same in every process. The size stops counting at a large number.
     """
@@ -45,22 +44,22 @@ class Measures(NamedTuple):
 
     @property
     def is_deep(self) -> bool:
-        """Whether a walk by recursion is out of the question."""
+        """Return whether recursive walks must be avoided."""
         return self.depth > DEEPEST or self.size > LARGEST
 
     @property
     def is_unprintable(self) -> bool:
-        """Whether a text would overflow the stack or be too long."""
+        """Return whether a text of the expression would overflow the stack or be too long."""
         return self.depth > TALLEST or self.size > LONGEST
 
     @property
     def is_unwalkable(self) -> bool:
-        """Whether a walk over all paths by recursion would overflow the stack or take too long."""
+        """Return whether a recursive walk over all paths would overflow the stack or take too long."""
         return self.depth > STEEPEST or self.size > ENDLESS
 
     @property
     def described(self) -> str:
-        """Depth and size in words."""
+        """Return depth and size in words, for messages."""
         size = f"{self.size:,}" if self.size < _MOST else f"more than {_MOST:,}"
         return f"depth {self.depth:,} with {size} nodes as a tree"
 
@@ -70,7 +69,7 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the measures of an expression, adding those of all nodes in it to ``known``.
+    """Return the measures of ``expr``, adding those of all nodes visited to ``known``.
 
     Nodes of ours remember theirs. Native nodes cannot, so that a caller who builds an expression step by step passes
     one ``known`` to all calls, and each node is visited once.
@@ -100,12 +99,12 @@ def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
 
 
 def _without_measures(node: Any) -> tuple[Any, ...]:
-    """The arguments of a node that does not remember its measures."""
+    """Return the arguments of ``node``; none if its measures are cached."""
     return node.args if getattr(node, "_measures", None) is None else ()
 
 
 class _Passes(local):
-    """The passes that are under way in a thread, with the answers so far."""
+    """Per thread: the questions that are being answered bottom-up, each with its answers so far."""
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
@@ -115,9 +114,11 @@ _passes = _Passes()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """``answer(node)``, where ``answer`` puts the same question to the nodes of ours below.
+    """Return ``answer(node)`` for a method ``answer`` that recurses into the nodes below; for a deep node it is
+    computed bottom-up.
 
-    ``below`` gives the arguments of a node that the question is put to.
+    ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
+    recurses into.
     """
     known = _passes.running.get(question)
     if known is None:
@@ -136,25 +137,27 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below:
 
 
 def ordered(root: Basic, below: Below = parts) -> list[Any]:
-    """All nodes, each object once, arguments first."""
+    """Return all nodes of ``root``, each object once, arguments before their node."""
     done: dict[int, Any] = {}
     for node in postorder(root, done, below, id):
         done[id(node)] = node
     return list(done.values())
 
 
-def refuse_walk(node: Any, what: str) -> None:
-    """Raise where a walk over all paths by recursion would overflow the stack or never end."""
+def refuse_walk(node: Any, operation: str) -> None:
+    """Raise `UnsupportedError` if ``node`` is too deep or too large for the recursive ``operation``."""
     found = measures(node)
     if found.is_unwalkable:
         raise UnsupportedError(
-            f"{what} of a {type(node).__name__} of {found.described}: that is too much for what visits every path; "
-            "td.vjp, td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
+            f"{operation} of a {type(node).__name__} of {found.described}: that is too much for what visits every "
+            "path; td.vjp, td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
         )
 
 
 def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
-    """The arguments that a breadth-first walk, which has collected all nodes in a list, has not come by yet."""
+    """Return the arguments of ``node`` that SymPy's breadth-first walk, whose frame is ``walk``, has not
+    collected yet.
+    """
     collected = walk.f_locals["args"]
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
@@ -164,7 +167,7 @@ def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
 
 
 class _Seen(local):
-    """What the latest walk has come by."""
+    """Per thread: the ids of the nodes that the latest breadth-first walk has collected."""
 
     def __init__(self) -> None:
         self.collected: list[Any] | None = None
@@ -176,7 +179,7 @@ _seen = _Seen()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
-    """As `Basic.atoms`, by one visit to each node."""
+    """Return the same as `Basic.atoms` for ``types``, with one visit to each node."""
     kinds = tuple(kind if isinstance(kind, type) else type(kind) for kind in types)
     return {part for part in nodes_in([node]) if (isinstance(part, kinds) if kinds else not part.args)}
 
@@ -188,11 +191,11 @@ WIDE = 50
 
 
 class BoundedDepth:
-    """Holds scalars of more than ``deepest`` levels by entries; remembers the levels of those it has seen.
+    """Limits the nesting of native scalars to ``deepest`` levels: deeper ones are wrapped by ``hold`` as an entry.
+    Caches the levels of scalars.
 
-    SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. What
-    ``hold`` makes of a scalar, the entry of a comprehension without axes, is a leaf to SymPy, and is read through by
-    everything of this package.
+    SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
+    scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.
     """
 
     def __init__(self, deepest: int, hold: Callable[[Any], Any]) -> None:
@@ -202,11 +205,11 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``applied(...)``, with the measures of all scalars so far."""
+        """Return ``applied(...)`` (below), with a cache of measures shared by all calls."""
         return applied(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
-        """``scalar``, or an entry that is equal to it where it has too many levels."""
+        """Return ``scalar``, or the entry that wraps it if it has ``deepest`` levels or more."""
         if hasattr(scalar, "_measures") or not isinstance(scalar, Expr) or not scalar.args:
             return scalar
         for node in postorder(scalar, self.levels, native_parts):
@@ -220,7 +223,11 @@ class BoundedDepth:
 def applied(
     function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
 ) -> Any:
-    """A function of SymPy's; of deep arguments, through which SymPy's own rules would walk, as it is."""
+    """Return the SymPy function or class ``function`` applied to ``arguments``, unevaluated if one of them is deep.
+
+    Evaluation would walk through deep arguments. ``is_deep`` says that they are deep, without measuring; ``known``
+    caches measures.
+    """
     known = {} if known is None else known
     if not is_deep and not any(measures(argument, known).is_deep for argument in arguments):
         return function(*arguments)
@@ -234,16 +241,20 @@ def applied(
     return result
 
 
-def _operand_order(argument: Any, found: Measures) -> tuple[bool, int, bytes]:
-    """The key by which an argument is ordered among others: numbers first, as SymPy looks for them there."""
-    return not argument.is_Number, found.size, found.digest
+def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]:
+    """Return the sort key of ``argument`` among the operands of a node: numbers first, where SymPy expects them, then
+    by size and digest.
+    """
+    return not argument.is_Number, measured.size, measured.digest
 
 
 # ---------------------------------------------------------------------------- pickles
 
 
 def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
-    """The nodes in an order of which each names those before it: leaves as they are, others by class and numbers."""
+    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, positions of its arguments earlier in the
+    list).
+    """
     numbers: dict[int, int] = {}
     result: list[tuple[Any, tuple[int, ...] | None]] = []
     for node in ordered(root):
@@ -254,7 +265,7 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
 
 
 def unpacked(table: list[tuple[Any, tuple[int, ...] | None]]) -> Any:
-    """The last node of a packed table."""
+    """Return the root node from a table that `packed` has made."""
     nodes: list[Any] = []
     for head, numbers in table:
         if numbers is None:

@@ -1,7 +1,7 @@
-"""Einsum products, the constant tensors that they are made with, and NumPy's rule of shapes that meet.
+"""Einsum products, delta and constant-filled tensors, and NumPy's broadcasting rule.
 
-Shapes meet from the last axis on; an axis that is missing, or whose extent is the number 1, is repeated. A repeated
-operand is its einsum product with ones, so that nothing else knows of broadcasts.
+Shapes are aligned from the last axis on; an axis that is missing, or whose extent is the number 1, is repeated. A
+repeated operand is written as its einsum product with ones, so that no other code knows of broadcasting.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class EinsumProduct(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the product with the given arguments."""
         parsed = parse_subscripts(args[0].name)
         extents = label_extents(parsed, [shape_of(expr) for expr in args[1:]])
         return tuple(extents[label] for label in parsed.output)
@@ -98,38 +99,41 @@ class EinsumProduct(TensorOperation):
 
     @property
     def subscripts(self) -> str:
-        """The subscripts, without blanks."""
+        """Return the subscripts, without blanks."""
         return str(self.args[0].name)
 
     @property
     def _parsed(self) -> Subscripts:
+        """Return the subscripts as labels of the inputs and of the output."""
         return parse_subscripts(self.args[0].name)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The labels of each operand."""
+        """Return the labels of each operand."""
         return self._parsed.inputs
 
     @property
     def output(self) -> str:
-        """The labels of the result."""
+        """Return the labels of the result."""
         return self._parsed.output
 
     operands: tuple[Any, ...] = arguments(1, "The operands.")
 
     @property
     def label_extents(self) -> dict[str, Any]:
-        """The extent of each label."""
+        """Return the extent of each label."""
         return label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
 
     def relabelled(self) -> Any:
-        """The same product under the labels ``i``, ``j``, …, in the order in which they appear."""
+        """Return an equal product with the labels ``i``, ``j``, … in the order in which they appear."""
         appearing = dict.fromkeys("".join(self.inputs))
         letters = str.maketrans(dict(zip(appearing, FROM_I, strict=False)))
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """The sum over the labels that are not in the output."""
+        """Return the entry at ``indices``: the sum, over the labels that are not in the output, of the product of the
+        operands' entries.
+        """
         inputs, output = self._parsed
         extents = self.label_extents
         summed = [label for label in extents if label not in output]
@@ -174,20 +178,22 @@ class DeltaTensor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the delta tensor with the given argument: half of the shape, twice."""
         return 2 * tuple(args[0].args)
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
+        """Return the extents of half of the shape."""
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """One Kronecker delta for each pair of axes."""
+        """Return the entry at ``indices``: one Kronecker delta for each pair of axes."""
         half = len(indices) // 2
         return Mul(*map(KroneckerDelta, indices[:half], indices[half:]))
 
 
 class FilledTensor(TensorOperation):
-    """The tensor of a shape all of whose entries are ``value``; `zeros` and `ones` make the common ones.
+    """A constant-filled tensor: all entries are ``value``. `zeros` and `ones` make the common ones.
 
     Parameters
     ----------
@@ -221,29 +227,35 @@ class FilledTensor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape, which is the second argument."""
         return tuple(args[1].args)
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
+        """Return the extents of the shape."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")
     extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """The value."""
+        """Return the value."""
         return self.value
 
 
 def aligned(values: Iterable[Any], owner: str) -> tuple[Any, ...]:
-    """The operands, those of rank > 0 repeated to the shape of all."""
+    """Return ``values`` as operands, those of rank > 0 broadcast to the common shape; ``owner`` names the operation in
+    errors.
+    """
     operands = tuple(operand(value, owner) for value in values)
     shape = broadcast_shape(operands, owner)
     return tuple(repeated(expr, shape) if shape_of(expr) else expr for expr in operands)
 
 
 def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
-    """The shape of an element-wise operation; scalars fit every shape."""
+    """Return the common shape of elementwise ``operands`` by NumPy's rule; raise `ShapeError`, on behalf of ``owner``,
+    if there is none.
+    """
     shapes = [shape_of(expr) for expr in operands]
     shape: list[Any] = []
     for back in range(max(map(len, shapes), default=0), 0, -1):
@@ -254,13 +266,15 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
             if first is None or shapes[first][-back] == 1:
                 first = position
             elif not same_extent(own[-back], shapes[first][-back]):
-                raise ShapeError(f"{owner}: {_differ(operands, first, position, back)}")
+                raise ShapeError(f"{owner}: {_mismatch_message(operands, first, position, back)}")
         shape.append(shapes[first][-back])
     return tuple(shape)
 
 
 def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
-    """A tensor of rank > 0, repeated along its axes of extent 1 and those that it lacks in front."""
+    """Return ``tensor``, of rank > 0, broadcast to ``shape``: repeated along its axes of extent 1 and its missing
+    leading axes.
+    """
     own = shape_of(tensor)
     missing = len(shape) - len(own)
     ones = [axis for axis, extent in enumerate(shape) if axis < missing or (own[axis - missing] == 1 != extent)]
@@ -274,7 +288,7 @@ def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
 
 
 def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
-    """Return a tensor, or a scalar, with new axes of extent 1 as the ``axes`` of the result; itself for none."""
+    """Return ``tensor`` (or a scalar) with new axes of extent 1 at the positions ``axes`` of the result."""
     if not axes:
         return tensor
     labels = axis_labels((*shape_of(tensor), *axes))
@@ -282,8 +296,10 @@ def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
     return EinsumProduct(f"{kept},{new}->{labels}", tensor, FilledTensor(1, [1] * len(axes)))
 
 
-def _differ(operands: Sequence[Any], first: int, second: int, back: int) -> str:
-    """What the message says of two operands of which an axis, counted from the last, has two extents."""
+def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: int) -> str:
+    """Return the error text for operands number ``first`` and ``second``, whose extents of the axis ``back`` from the
+    end differ.
+    """
     one, other = operands[first], operands[second]
     here, there = shape_of(one), shape_of(other)
     left, right = here[-back], there[-back]
@@ -299,7 +315,9 @@ def _differ(operands: Sequence[Any], first: int, second: int, back: int) -> str:
 
 
 def _product_with_ones(small: Any, large: Any) -> str:
-    """The call that repeats a tensor along the axes that it lacks, where it fits."""
+    """Return the text of an einsum call that broadcasts ``small`` to the shape of ``large`` along other axes; a generic
+    example if none fits.
+    """
     own, shape = shape_of(small), shape_of(large)
     labels = "ijklmnopqrstuvwxyz"[: len(shape)]
     shown = str(small) if len(str(small)) <= 40 else "x"
@@ -313,6 +331,6 @@ def _product_with_ones(small: Any, large: Any) -> str:
 
 
 def named(position: int, expr: Any) -> str:
-    """An operand in a message: where it stands, and what it is if that is short."""
+    """Return the name of an operand in a message: its ``position``, and its text if that is short."""
     text = str(expr)
     return f"operand {position} ({text})" if len(text) <= 40 else f"operand {position}"

@@ -1,4 +1,4 @@
-"""Operations entry by entry: sums, products, powers and functions of tensors of one shape."""
+"""Elementwise operations: sums, products, powers and scalar functions of tensors of one shape."""
 
 from __future__ import annotations
 
@@ -20,40 +20,44 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 def order_key(expr: Any) -> Any:
-    """A total order of operands: as SymPy's, the same in every process; names alone do not tell tensors apart."""
+    """Return the sort key of an operand: SymPy's, then a digest, so that the order is total and the same in every
+    process.
+    """
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
 
 class Entrywise(TensorOperation):
-    """Base of the operations entry by entry."""
+    """The base class of elementwise operations."""
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the broadcast shape of the operands."""
         return broadcast_shape(args, cls.__name__)
 
     def applied(self, *values: Any) -> Any:
-        """The scalar operation on ``values`` in place of the operands."""
+        """Return the scalar operation applied to ``values`` in place of the operands."""
         raise NotImplementedError
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """The operation on the entries of the operands."""
+        """Return the entry at ``indices``: the scalar operation applied to the operands' entries."""
         varying = varying_in(indices)
         return self.applied(*(read(operand, indices, varying) for operand in self.operands))
 
 
-def _at(expr: Any, values: dict[Any, Any]) -> Any:
-    """An expression at other arguments."""
+def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
+    """Return ``expr`` with the symbols in ``values`` replaced; a `Piecewise` is rebuilt by `choice`, without SymPy's
+    evaluation.
+    """
     if not expr.has(Piecewise):
         return expr.xreplace(values)
     if isinstance(expr, Piecewise):
-        return choice((_at(value, values), condition.xreplace(values)) for value, condition in expr.args)
-    return expr.func(*(_at(arg, values) for arg in expr.args))
+        return choice((_with_values(value, values), condition.xreplace(values)) for value, condition in expr.args)
+    return expr.func(*(_with_values(arg, values) for arg in expr.args))
 
 
 def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
-    """The first value whose condition holds; what is known to hold or not to hold is decided, all else left alone.
-
-    SymPy 1.14 does not come to an end where it evaluates ``Piecewise((1, 9*x - 9*y > y - x), (0, True))``.
+    """Return a `Piecewise` of the (value, condition) ``cases`` in which only constant conditions are evaluated; NaN if
+    no case is left.
     """
     found = []
     for value, condition in cases:
@@ -67,7 +71,7 @@ def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
 
 
 class Commutative(Entrywise):
-    """Base of the sum and the product: the operands stand in one order, however they were written."""
+    """The base class of sum and product: the operands are kept in one sorted order."""
 
     def __new__(cls, *operands: Any) -> Any:
         checked = aligned(operands, cls.__name__)
@@ -76,6 +80,7 @@ class Commutative(Entrywise):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
+        """Return the interned node with these operands in sorted order, without validation."""
         return super()._unchecked(*sorted(args, key=order_key))
 
 
@@ -109,7 +114,7 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """The sum of scalars."""
+        """Return the sum of the scalars ``values``."""
         return Add(*values)
 
 
@@ -128,7 +133,7 @@ class TensorMul(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """The product of scalars."""
+        """Return the product of the scalars ``values``."""
         return Mul(*values)
 
 
@@ -170,7 +175,7 @@ class TensorPow(Entrywise):
     exponent = argument(1, "The power.")
 
     def applied(self, *values: Any) -> Any:
-        """The power of scalars."""
+        """Return the power of the two scalars ``values``."""
         return Pow(*values)
 
 
@@ -218,27 +223,35 @@ class TensorFunction(Entrywise):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the broadcast shape of the operands, which follow the template."""
         return broadcast_shape(args[1:], cls.__name__)
 
     template = argument(0, "The function of real numbers, a `sympy.Lambda`.")
     operands: tuple[Any, ...] = arguments(1, "The operands, one per variable of the template.")
 
     def applied(self, *values: Any) -> Any:
-        """The function at other arguments: ``values`` in place of the operands."""
+        """Return the template's expression with the scalars ``values`` in place of its variables."""
         template = self.args[0]
-        return _at(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
+        return _with_values(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
+        """Return the node with ``old`` replaced by ``new`` in the operands and in the template's expression, but not in
+        its variables.
+        """
         operands = tuple(arg._subs(old, new) for arg in self.operands)
         if is_placeholder(new):  # it stands for symbols, of which a template has none
             return self if operands == self.operands else self._of_shape((self.template, *operands), self._shape)
         return self._with(operands, lambda body: body._subs(old, new))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
+        """SymPy's hook for `subs`: substitute in operands and template."""
         result: Basic = self._substituted(old, new)
         return result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
+        """Replace by ``rule`` as `Node._replaced` does, in operands and template but not in the template's
+        variables.
+        """
         if isinstance(rule, Transform) or self in rule:
             replaced: tuple[Any, bool] = super()._replaced(rule)
             return replaced
@@ -250,7 +263,9 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """The node with other operands, and a change of the template that sees no variable of it."""
+        """Return the node with ``operands`` and with ``change`` applied to the template's expression; new free symbols
+        in it become operands.
+        """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)
         changed = change(body)
@@ -260,12 +275,15 @@ class TensorFunction(Entrywise):
 
 
 def placeholders(count: int) -> list[Symbol]:
-    """The variables of all templates."""
+    """Return the first ``count`` template variables ``t0``, ``t1``, …, the same for all templates."""
     return [Symbol(f"t{number}", real=True) for number in range(count)]
 
 
 def closed_template(template: Any) -> Any:
-    """A template with the variables of all templates."""
+    """Return ``template`` with the common template variables.
+
+    Raises `ArgumentTypeError` if it is not a `Lambda` of symbols, and `ArgumentError` if it has free symbols.
+    """
     if not isinstance(template, Lambda) or not all(isinstance(symbol, Symbol) for symbol in template.signature):
         raise ArgumentTypeError(
             f"TensorFunction: the template must be a sympy.Lambda of symbols, not {template!r}; "
@@ -284,7 +302,11 @@ def closed_template(template: Any) -> Any:
 
 
 def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> Any:
-    """The function ``body`` of ``variables``, applied entry by entry; what else is free in it becomes an operand."""
+    """Return the elementwise function ``body`` of ``variables`` applied to ``operands``; tensor entries and free
+    symbols in ``body`` become further operands.
+
+    Raises `ArgumentError` if ``body`` has a variable inside of a tensor or a sum.
+    """
     tensors = {
         node: Dummy(real=True)
         for node in nodes_in([body], lambda node: () if isinstance(node, (Node, Indexed)) else node.args)

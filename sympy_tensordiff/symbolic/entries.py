@@ -1,4 +1,4 @@
-"""Tensor expressions and their entries."""
+"""The base class of tensor expressions, and the entry ``T[i, j]`` of one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TensorExpr(Node):
     is_tensor_expr = True
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # Numbers of NumPy's leave their operators to ours.
+        # Numbers of NumPy leave their operators to these.
         if ufunc.__name__ in ("equal", "not_equal") and not isinstance(inputs[0], TensorExpr):
             return ufunc.__name__ == "not_equal"  # an array is not an expression, as == of SymPy says
         name = OPERATORS_OF_NUMPY.get(ufunc.__name__)
@@ -65,21 +65,24 @@ class TensorExpr(Node):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """The extents, one per axis."""
+        """Return the extents, one per axis."""
         raise NotImplementedError
 
     @property
     def symmetric(self) -> bool:
-        """Whether this is a variable that is declared to be a symmetric matrix."""
+        """Return whether this is a variable that is declared to be a symmetric matrix."""
         return False
 
     @property
     def _op_priority(self) -> float:
+        """Return SymPy's priority of operators: above that of scalars for rank > 0, so that ``x + T`` is decided by
+        ``T``.
+        """
         return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
@@ -92,46 +95,62 @@ class TensorExpr(Node):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """The part that slices select (`operators` has it)."""
+        """Return the part of the tensor that ``indices``, with slices, ``...`` or None among them, select (implemented
+        in `operators`).
+        """
         raise NotImplementedError
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
-        """The entry at ``indices`` in index notation; None where it is a variable."""
+        """Return the entry at ``indices`` in index notation, or None for a variable."""
         return None
 
     @property
     def is_scalar(self) -> bool:
+        """Return whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
+        scalar.
+        """
         whole.refuse_asked(self, sys._getframe(1))
         return self.rank == 0
 
     def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
+        """SymPy's hook for `Mod`: return an unevaluated `Mod`, because SymPy's gcd takes an object with ``__iter__``
+        for a list.
+        """
         return Mod(self, other, evaluate=False)  # SymPy's gcd takes what has an __iter__ for a list
 
     @property
     def is_extended_real(self) -> bool | None:
+        """Return True for rank 0, else None; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
+        scalar.
+        """
         whole.refuse_asked(self, sys._getframe(1))
         return self._eval_is_extended_real()
 
     def _eval_is_extended_real(self) -> bool | None:
+        """SymPy's hook for the assumption `extended_real`: True for rank 0, else None."""
         return True if self.rank == 0 else None
 
     @property
     def kind(self) -> Any:
-        """Array of numbers, so that SymPy puts no number in its place."""
+        """Return `ArrayKind` for a whole tensor, so that SymPy does not replace it by a number, and `NumberKind` for a
+        scalar.
+        """
         return ArrayKind(NumberKind) if whole.is_whole(self) else NumberKind
 
     def match(self, pattern: Any, old: bool = False) -> Any:
-        """As `Basic.match`; a pattern for scalars does not fit a whole tensor."""
+        """Override `Basic.match`: return None for a whole tensor and a ``pattern`` for scalars."""
         if whole.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
             return None
         return super().match(pattern, old)
 
     @property
     def is_finite(self) -> bool:
+        """Return True; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
         whole.refuse_asked(self, sys._getframe(1))
         return True
 
     def _eval_is_finite(self) -> bool:
+        """SymPy's hook for the assumption `finite`: True."""
         return True
 
     @property
@@ -140,6 +159,9 @@ class TensorExpr(Node):
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
+        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; None leaves the rest to
+        SymPy.
+        """
         for side in (self, other):
             whole.refuse_whole(side, "Eq of a whole tensor", whole.comparison("equal"))
 
@@ -180,7 +202,9 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @classmethod
     def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
-        """The entry at indices known to be valid SymPy expressions, without validation."""
+        """Return the entry at ``indices``, which are known to be valid, without validation; for a variable of rank 0
+        the variable itself.
+        """
         indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 
@@ -189,29 +213,35 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
+        """Return the indices."""
         return self.indices
 
     @property
     def is_symbol(self) -> bool:
+        """Return whether this is an entry of a tensor symbol, which SymPy's `Derivative` treats as a variable."""
         # An entry of a variable is a variable to Derivative, which would otherwise put a dummy in its place.
         return bool(self.args[0].is_symbol)
 
     @property
     def is_integer(self) -> bool | None:
-        """Whether this is an entry of a tensor of integers."""
+        """Return True for an entry of a tensor of integers, else None (unknown)."""
         return True if is_data(self) else None
 
     @property
     def _diff_wrt(self) -> bool:
+        """SymPy's flag for variables of derivatives: return whether this is an entry of a tensor symbol."""
         return bool(self.args[0].is_symbol) and not walkers.means_one_argument(self, sys._getframe(1))
 
     @property
     def free_symbols(self) -> set[Basic]:
+        """Override `Basic.free_symbols`: return the symbols of the tensor and of the indices."""
         free: set[Basic] = set().union(*(arg.free_symbols for arg in self._args))
         return walkers.shown_symbols(self, free, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
-        """The entry of a comprehension written out in index notation; a variable's as it is."""
+        """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is returned
+        unchanged.
+        """
         depth.refuse_walk(self, "doit")
         body = self.tensor.write_out(self.indices)
         if body is None:
@@ -219,6 +249,7 @@ class TensorEntry(PrintedEntry, RealScalar):
         return body.doit(**hints) if hints.get("deep", True) else body
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        """Override `Basic._xreplace`: a `Substitution` without symbols of the tensor replaces in the indices only."""
         if not isinstance(rule, Substitution) or not self.tensor.free_symbols.isdisjoint(rule):
             replaced: tuple[Any, bool] = super()._xreplace(rule)
             return replaced
@@ -229,14 +260,20 @@ class TensorEntry(PrintedEntry, RealScalar):
         return self.func(self.tensor, *(index for index, _ in pairs)), True
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
+        """SymPy's hook for `simplify`: simplify the tensor."""
         tensor = self.tensor.simplify(**kwargs)
         return self if tensor == self.tensor else self._trusted(tensor, self.indices)
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
+    """Return ``indices`` as expressions.
+
+    Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
+    `IndexExpressionError` if one is not an index expression.
+    """
     if len(indices) != tensor.rank:
         raise ShapeError(
-            f"{_shown(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
+            f"{_text_of(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
             f"needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
         )
     result = []
@@ -245,12 +282,12 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         try:
             form, _ = parse(index)
         except IndexExpressionError as error:
-            raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
+            raise IndexExpressionError(f"{_text_of(tensor, indices)}: {error}") from None
         if form.is_constant and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
             place = extent + form.constant
             last = f"; write {place}" if form.constant < 0 and not place.is_negative else ""
             raise OutOfShapeError(
-                f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
+                f"{_text_of(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
                 f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around{last}"
             )
         result.append(index)
@@ -258,7 +295,9 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
 
 
 def _products_of_remainders(form: Affine) -> set[Product]:
-    """The products in multiples of ``n*floor(e/n)``, which remainders by ``n`` are made of."""
+    """Return the products in ``form`` that belong to multiples of ``n*floor(e/n)``, as the remainder of a division by
+    ``n`` has them.
+    """
     factors: dict[SymbolicQuotient, Affine] = {}
     products: dict[SymbolicQuotient, set[Product]] = {}
     for v, c in form.terms:
@@ -276,7 +315,9 @@ def _products_of_remainders(form: Affine) -> set[Product]:
 
 
 def _check_strides(entry: Any) -> None:
-    """An index that multiplies symbols has one with the coefficient 1, or multiplies sizes of the tensor only."""
+    """Raise `IndexExpressionError` if an index multiplies symbols, unless one term has the coefficient 1 or only sizes
+    of the tensor are multiplied.
+    """
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)
         remainders = _products_of_remainders(form)
@@ -285,7 +326,7 @@ def _check_strides(entry: Any) -> None:
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue
         sizes = set().union(*(extent.free_symbols for extent in entry.tensor.shape))
-        # Nothing is solved for data, so one entry beside sizes needs no such index.
+        # No index is solved for data, so a single entry times sizes needs no term with coefficient 1.
         others = [f for product in products for f in product.factors if not isinstance(f, DataEntry)]
         several = any(sum(isinstance(f, DataEntry) for f in product.factors) > 1 for product in products)
         if several or not {atoms[slot] for f in others for slot in Affine.variable(f).atoms()} <= sizes:
@@ -296,5 +337,6 @@ def _check_strides(entry: Any) -> None:
             )
 
 
-def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
+def _text_of(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
+    """Return the text of an entry for messages."""
     return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"

@@ -1,4 +1,4 @@
-"""How entries of tensors are written, in text, LaTeX and pictures."""
+"""Printing of tensor entries as text, LaTeX and two-dimensional form."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ WRITTEN_LEVELS = 12
 
 
 class PrintedEntry(Printed):
-    """``A[i, j]``, in LaTeX with subscripts; of an operation entry by entry that of the entries, ``2*x[i]``."""
+    """The mixin that prints an entry: ``A[i, j]``, in LaTeX with subscripts; of an elementwise operation by the
+    operands' entries, ``2*x[i]``.
+    """
 
     @property
     def precedence(self) -> int:
-        """How tightly the form binds: as the operation that it shows."""
+        """Return how tightly the printed form binds: as the operation that it shows."""
         written = self.of_operands()
         if written is None:
             return int(PRECEDENCE["Atom"])
@@ -44,10 +46,13 @@ class PrintedEntry(Printed):
         return int(precedence(written) if place == "text" else precedence_traditional(written))
 
     def of_operands(self: Any) -> Any | None:
-        """The operation on entries that an entry of a sum, a product, a power or a function is; None for others."""
-        return None if self.tensor.is_symbol else _of_operands(self)
+        """Return the operation on operands' entries that this entry of an elementwise operation is; None for any other
+        entry.
+        """
+        return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`."""
         if names_a_point(printer):
             return str(srepr(self))
         if (written := self.of_operands()) is not None:
@@ -57,9 +62,11 @@ class PrintedEntry(Printed):
         return f"{tensor}[{indices or '()'}]"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `srepr`."""
         return f"{printer._print(self.tensor)}[{joined(printer, self.indices) or '()'}]"
 
     def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX."""
         if (written := self.of_operands()) is not None:
             return str(shown_body(printer, written))
         base = printer._print(self.tensor)
@@ -71,6 +78,7 @@ class PrintedEntry(Printed):
         return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
 
     def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing."""
         if (written := self.of_operands()) is not None:
             return shown_body(printer, written)
         base = printer._print(self.tensor)
@@ -83,7 +91,10 @@ class PrintedEntry(Printed):
 
 
 @lru_cache(maxsize=1 << 8)
-def _of_operands(entry: Any) -> Any | None:
+def _entry_of_operands(entry: Any) -> Any | None:
+    """Return the entry of an elementwise operation as the operation on its operands' entries; None for another or a
+    deep tensor.
+    """
     tensor = entry.tensor
     if not hasattr(tensor, "applied") or measures(tensor).depth > WRITTEN_LEVELS:
         return None
@@ -91,6 +102,9 @@ def _of_operands(entry: Any) -> Any | None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
+        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is returned
+        unchanged.
+        """
         if not getattr(operand, "shape", ()):
             return operand
         at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]
@@ -101,7 +115,7 @@ def _of_operands(entry: Any) -> Any | None:
         if is_a(operand, "TensorComprehension") and getattr(operand.body, "is_tensor_entry", False):
             return operand.write_out(tuple(at))  # entries in other places, as of a slice
         own = type(entry)._trusted(operand, at)
-        written = None if operand.is_symbol else _of_operands(own)
+        written = None if operand.is_symbol else _entry_of_operands(own)
         return own if written is None else written
 
     return tensor.entry_of(entry.indices, read)

@@ -1,4 +1,4 @@
-"""Functions of real numbers on whole tensors: entry by entry; on scalars they are SymPy's own."""
+"""Elementwise functions of tensors: SymPy's functions of real numbers; applied to scalars they return SymPy's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 @explained
 def elementwise(f: Any, *operands: Any) -> Any:
-    """A function of real numbers, applied entry by entry.
+    """Apply a function of real numbers elementwise.
 
     Parameters
     ----------
@@ -60,15 +60,16 @@ def elementwise(f: Any, *operands: Any) -> Any:
     """
     checked = aligned(operands, "elementwise")
     if not any(map(shape_of, checked)):
-        return as_expr(_called(f, checked), "the value of the function")
+        return as_expr(_checked_call(f, checked), "the value of the function")
     variables = [Dummy(f"t{number}", real=True) for number in range(len(checked))]
-    body = operand(_called(f, variables), "elementwise")
+    body = operand(_checked_call(f, variables), "elementwise")
     if body in variables and shape_of(checked[variables.index(body)]):
         return checked[variables.index(body)]
     return apply_to(variables, body, checked)
 
 
-def _called(f: Any, arguments: Sequence[Any]) -> Any:
+def _checked_call(f: Any, arguments: Sequence[Any]) -> Any:
+    """Return ``f(*arguments)``; raise `ArgumentTypeError` if ``f`` cannot be called with these scalar expressions."""
     if not callable(f):
         raise ArgumentTypeError(f"elementwise: the first argument must be a function, e.g. sympy.sin, not {f!r}")
     try:
@@ -85,14 +86,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
+    """Return the template of a function of one variable."""
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 
 
-def public(function: Function, name: str, what: str, sections: str, example: str) -> Function:
-    """A function of the table below, with its name and its documentation."""
+def public(function: Function, name: str, summary: str, sections: str, example: str) -> Function:
+    """Return ``function`` with its public name and a docstring made of ``summary``, ``sections`` and ``example``."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{what}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
+    function.__doc__ = f"{summary}\n\nExamples\n--------\n>>> import sympy_tensordiff as td\n{example}\n"
     return documented(sections)(function)
 
 
@@ -114,40 +116,43 @@ ArgumentTypeError, UnsupportedError
 """
 
 
-def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Scalar], Any]:
+def _function_of_one(name: str, function: Callable[..., Basic], description: str) -> Callable[[Scalar], Any]:
+    """Return the public elementwise function ``name`` of one operand that applies SymPy's ``function``."""
+
     def applied(x: Scalar) -> Any:
+        """Return the function applied to ``x``, elementwise."""
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")
         return TensorFunction._unchecked(_template(function), tensor)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (2, 3))).shape\n(2, 3)'
-    return public(applied, name, f"{what}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
+    return public(applied, name, f"{description}, entry by entry; of a scalar, SymPy's own.", _OF_ONE, example)
 
 
-exp = _function("exp", sympy.exp, "The exponential function")
-log = _function("log", sympy.log, "The natural logarithm, of positive numbers")
-sin = _function("sin", sympy.sin, "The sine")
-cos = _function("cos", sympy.cos, "The cosine")
-tan = _function("tan", sympy.tan, "The tangent")
-asin = arcsin = _function("asin", sympy.asin, "The arcsine, of numbers from -1 to 1")
-acos = arccos = _function("acos", sympy.acos, "The arccosine, of numbers from -1 to 1")
-atan = arctan = _function("atan", sympy.atan, "The arctangent")
-sinh = _function("sinh", sympy.sinh, "The hyperbolic sine")
-cosh = _function("cosh", sympy.cosh, "The hyperbolic cosine")
-tanh = _function("tanh", sympy.tanh, "The hyperbolic tangent")
-asinh = _function("asinh", sympy.asinh, "The inverse hyperbolic sine")
-acosh = _function("acosh", sympy.acosh, "The inverse hyperbolic cosine, of numbers from 1 on")
-atanh = _function("atanh", sympy.atanh, "The inverse hyperbolic tangent, of numbers between -1 and 1")
-sqrt = _function("sqrt", sympy.sqrt, "The square root, of numbers from 0 on")
-abs = _function("abs", sympy.Abs, "The absolute value; its derivative at 0 is 0")
-sign = _function("sign", sympy.sign, "The sign: -1, 0 or 1; its derivative is 0")
-expm1 = _function("expm1", cfunctions.expm1, "``exp(x) - 1`` without loss of digits near 0")
-log1p = _function("log1p", cfunctions.log1p, "``log(1 + x)`` without loss of digits near 0, of numbers above -1")
-relu = _function("relu", lambda x: sympy.Max(x, 0), "The larger of x and 0; its derivative at 0 is 0")
-erf = _function("erf", sympy.erf, "The error function")
-floor = _function("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
-ceiling = _function("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")
+exp = _function_of_one("exp", sympy.exp, "The exponential function")
+log = _function_of_one("log", sympy.log, "The natural logarithm, of positive numbers")
+sin = _function_of_one("sin", sympy.sin, "The sine")
+cos = _function_of_one("cos", sympy.cos, "The cosine")
+tan = _function_of_one("tan", sympy.tan, "The tangent")
+asin = arcsin = _function_of_one("asin", sympy.asin, "The arcsine, of numbers from -1 to 1")
+acos = arccos = _function_of_one("acos", sympy.acos, "The arccosine, of numbers from -1 to 1")
+atan = arctan = _function_of_one("atan", sympy.atan, "The arctangent")
+sinh = _function_of_one("sinh", sympy.sinh, "The hyperbolic sine")
+cosh = _function_of_one("cosh", sympy.cosh, "The hyperbolic cosine")
+tanh = _function_of_one("tanh", sympy.tanh, "The hyperbolic tangent")
+asinh = _function_of_one("asinh", sympy.asinh, "The inverse hyperbolic sine")
+acosh = _function_of_one("acosh", sympy.acosh, "The inverse hyperbolic cosine, of numbers from 1 on")
+atanh = _function_of_one("atanh", sympy.atanh, "The inverse hyperbolic tangent, of numbers between -1 and 1")
+sqrt = _function_of_one("sqrt", sympy.sqrt, "The square root, of numbers from 0 on")
+abs = _function_of_one("abs", sympy.Abs, "The absolute value; its derivative at 0 is 0")
+sign = _function_of_one("sign", sympy.sign, "The sign: -1, 0 or 1; its derivative is 0")
+expm1 = _function_of_one("expm1", cfunctions.expm1, "``exp(x) - 1`` without loss of digits near 0")
+log1p = _function_of_one("log1p", cfunctions.log1p, "``log(1 + x)`` without loss of digits near 0, of numbers above -1")
+relu = _function_of_one("relu", lambda x: sympy.Max(x, 0), "The larger of x and 0; its derivative at 0 is 0")
+erf = _function_of_one("erf", sympy.erf, "The error function")
+floor = _function_of_one("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
+ceiling = _function_of_one("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")
 
 _OF_OPERANDS = """
 Parameters
@@ -173,8 +178,11 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 """
 
 
-def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
+def _function_of_several(name: str, function: Any, what: str) -> Callable[..., Any]:
+    """Return the public elementwise function ``name`` of several operands that applies `Max` or `Min`."""
+
     def applied(*operands: Any) -> Any:
+        """Return the elementwise extremum of ``operands``; raise `ArgumentTypeError` if there are none."""
         if not operands:
             raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
         return elementwise(function, *operands)
@@ -185,8 +193,8 @@ def _extremum(name: str, function: Any, what: str) -> Callable[..., Any]:
     return public(applied, name, f"The {what} of the operands, entry by entry.", _OF_OPERANDS, example)
 
 
-maximum = _extremum("maximum", sympy.Max, "largest")
-minimum = _extremum("minimum", sympy.Min, "smallest")
+maximum = _function_of_several("maximum", sympy.Max, "largest")
+minimum = _function_of_several("minimum", sympy.Min, "smallest")
 
 
 @explained

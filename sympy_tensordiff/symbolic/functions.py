@@ -1,4 +1,6 @@
-"""Functions of whole tensors as users write them: matrices, axes, constant tensors."""
+"""Public functions of whole tensors: constant tensors, transposes, products, determinants and solutions of linear
+systems.
+"""
 
 from __future__ import annotations
 
@@ -211,7 +213,9 @@ def transpose(A: Expression, axes: Any = None) -> Any:
 
 
 def is_symmetric(matrix: Any) -> bool:
-    """Whether a matrix is symmetric because the variables in it are declared so: an inverse, a sum, a power of such."""
+    """Return whether ``matrix`` is symmetric by its structure: made of variables declared symmetric, deltas and scalars
+    by inverses, adjugates and elementwise operations.
+    """
     rows, columns = shape_of(matrix)
     if rows != columns:
         return False

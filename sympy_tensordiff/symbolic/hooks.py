@@ -1,4 +1,4 @@
-"""The doors between the classes and what works on them: the classes call, the others register."""
+"""Hooks: functions that the node classes call and that later packages register, so that imports go one way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class Hook:
-    """A function of a later room; until one is registered, what the classes do alone."""
+    """A function that a later package registers; until then a call applies the default ``function``."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def register(self, function: Callable[..., Any]) -> None:
-        """Make this the function."""
+        """Set the function that the hook calls."""
         self.function = function
 
     def __call__(self, *arguments: Any) -> Any:
@@ -21,28 +21,28 @@ class Hook:
 
 
 derivative = Hook(lambda expr, variable: None)
-"""The derivative of an entry, an indexed sum or a tensor expression by an entry of a tensor symbol, a tensor symbol or
-a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
+"""Return the derivative of an entry, an indexed sum or a tensor expression with respect to an entry of a tensor symbol,
+a tensor symbol or a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
 
 jacobian = Hook(lambda T, variable, simplify: derivative(T, variable))
-"""The derivative of a parsed expression by a tensor symbol, axes of ``T`` first, simplified or not."""
+"""Return the derivative of a parsed expression with respect to a tensor symbol, axes of ``T`` first."""
 
 lifted = Hook(lambda value: value)
-"""What a variable in SymPy's own notation is in these classes."""
+"""Convert a variable in SymPy's own notation to these classes; other values are returned unchanged."""
 
 simplified = Hook(lambda expr: expr)
-"""What `sympy.simplify` does to deltas under a binder of ours."""
+"""Contract Kronecker deltas under a binder, for `sympy.simplify`."""
 
 formula = Hook(str)
-"""The LaTeX in which notebooks show one or several results of these classes."""
+"""Return the LaTeX that notebooks show for a list of results of these classes."""
 
 lines = Hook(lambda expr: None)
-"""The parts of an expression that is too long for one text, with their names, then what is left with None; or None."""
+"""Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""
 
 notations: dict[Any, Callable[[Any], Any]] = {}
-"""From a class to what ``expr.rewrite`` of it gives for every class of ours."""
+"""The conversion that ``expr.rewrite(target)`` applies, for each class ``target``."""
 
 
 def rewritten(expr: Any, target: type) -> Any:
-    """``expr`` in the notation that a class stands for, whether it is one of ours or not."""
+    """Return ``expr`` rewritten in the notation of the class ``target``; ``expr`` may be a native expression."""
     return notations[target](expr)

@@ -1,4 +1,4 @@
-"""Index expressions: SymPy integers in, affine forms out.
+"""Index expressions: conversion of SymPy integers to affine forms, and which symbols are integers.
 
 An index is an integer combination of integer symbols, of their products, of quotients
 ``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, of ``Max``, ``Min``
@@ -40,16 +40,16 @@ Slots = dict[Expr, int]
 
 
 class Renaming(dict[Expr, Expr]):
-    """A rule for `xreplace` that maps indices to fresh indices: nothing needs validation again."""
+    """A mapping for `xreplace` from indices to fresh indices; the result needs no validation."""
 
 
 class Substitution(dict[Expr, Expr]):
-    """A rule for `xreplace` that means free symbols only: binders inside keep theirs."""
+    """A mapping for `xreplace` that replaces free symbols only; binders keep their bound indices."""
 
 
 @explained
 def indices(names: str, *others: str) -> Any:
-    """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
+    """Return integer symbols for the names as `sympy.symbols` does: a single symbol for one name.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def indices(names: str, *others: str) -> Any:
 
 
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
-    """The affine form of an index expression, over ``variable(atom)`` for each integer symbol.
+    """Return the affine form of an index expression over ``variable(atom)`` for each integer symbol.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
 
 
 def relation_row(relation: Any, difference: Affine) -> Row:
-    """The row of an equation or inequality of integers, given the form of its left side minus the right one.
+    """Return the row of an equation or inequality of integers, given ``difference``, the form of its left side minus
+    the right one.
 
     >>> i = indices("i")
     >>> relation_row(i < 3, to_affine(i - 3, str))
@@ -120,14 +121,16 @@ def relation_row(relation: Any, difference: Affine) -> Row:
 
 
 def is_data(expr: Any) -> bool:
-    """Whether an expression is an entry of a tensor of integers, which may stand in an index."""
+    """Return whether ``expr`` is an entry of a tensor of integers (or such a tensor of rank 0), which index expressions
+    may contain.
+    """
     tensor = expr.tensor if getattr(expr, "is_tensor_entry", False) else expr
     scalar = tensor is not expr or (getattr(expr, "is_tensor_expr", False) and not expr.rank)
     return bool(scalar) and getattr(tensor, "dtype", float) is int
 
 
 def data_of(expr: Any) -> list[Any]:
-    """The tensors of integers whose entries stand in an index expression.
+    """Return the tensors of integers whose entries occur in an index expression.
 
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
     >>> i, idx, jdx = indices("i"), TensorSymbol("idx", 3, dtype=int), TensorSymbol("jdx", 3, dtype=int)
@@ -146,8 +149,11 @@ def data_of(expr: Any) -> list[Any]:
     return list(found)
 
 
-def as_expr(value: object, what: str) -> Any:
-    """``value`` as a SymPy object; strings are not parsed, since that would evaluate them."""
+def as_expr(value: object, description: str) -> Any:
+    """Return ``value`` as a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, for anything else.
+
+    Strings are not parsed, since that would evaluate them.
+    """
     try:
         expr = _sympify(value)
     except SympifyError:
@@ -156,29 +162,33 @@ def as_expr(value: object, what: str) -> Any:
         hint = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
         if isinstance(value, str):
             hint = '; a text is not a symbol: n = td.indices("n") is one for an index or a size'
-        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{hint}")
+        raise ArgumentTypeError(f"{description} must be a SymPy expression or a number, not {value!r}{hint}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
 
 
-def as_int(value: Any, what: str) -> int:
-    """A number of places or of an axis, which is no expression."""
+def as_int(value: Any, description: str) -> int:
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for anything else, a bool
+    too.
+    """
     try:
         if not isinstance(value, bool):
             return index(value)
     except TypeError:
         pass
-    raise ArgumentTypeError(f"{what} must be an int, not {value!r}")
+    raise ArgumentTypeError(f"{description} must be an int, not {value!r}")
 
 
 def may_be_real(symbol: Any) -> bool:
-    """Whether a scalar symbol can stand for real numbers only: one without assumptions can."""
+    """Return whether a scalar symbol may be a real number: it is declared so or has no contrary assumption."""
     declared_complex = symbol.is_complex and not symbol.is_extended_real
     return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
 
 
 def may_be_integer(symbol: Any) -> bool:
-    """Whether a symbol can be an index, a bound or an extent: one without assumptions is an integer by this use."""
+    """Return whether a symbol may be an index, a bound or an extent: it is declared an integer, or is real or without
+    assumptions.
+    """
     if symbol.is_integer is not None or isinstance(symbol, sympy.Wild):
         return bool(symbol.is_integer)
     return symbol.kind is NumberKind and may_be_real(symbol)
@@ -186,9 +196,12 @@ def may_be_integer(symbol: Any) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
-    """The form over slots 0, 1, …, and the symbol that belongs to each slot."""
+    """Return the affine form of ``expr`` over slots 0, 1, …, and the symbols that belong to the slots.
+
+    Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
+    """
     slots: Slots = {}
-    whole, rest = divided(*_fraction(expr, slots))
+    whole, rest = divided(*_quotient_form(expr, slots))
     if rest != Affine():
         raise IndexExpressionError(
             f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
@@ -196,8 +209,10 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     return whole, tuple(slots)
 
 
-def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Numerator and denominator of a rational combination."""
+def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Return numerator and denominator of a rational combination, adding its symbols to ``slots``; raise
+    `IndexExpressionError` for another expression.
+    """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
     if expr.is_Rational:
@@ -205,25 +220,26 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     if isinstance(expr, (Symbol, Idx)) and may_be_integer(expr):
         return Affine.variable(slots.setdefault(expr, len(slots))), 1
     if isinstance(expr, Add):
-        return _sum([_rational(term, slots) for term in expr.args])
+        return _sum([_rational_form(term, slots) for term in expr.args])
     if isinstance(expr, Mul):
         return _product(expr, slots)
     if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
-        form, denominator = _rational(expr.base, slots)
+        form, denominator = _rational_form(expr.base, slots)
         return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
     if isinstance(expr, (floor, ceiling, sympy.frac)):
         return _rounding(expr, slots)
     if isinstance(expr, Mod):
         dividend, modulus = expr.args
-        return _remainder(*_over_one(dividend, modulus, slots), expr)
+        return _remainder(*_over_common_denominator(dividend, modulus, slots), expr)
     if is_data(expr):
         return Affine.variable(_data_entry(expr, slots)), 1
     if isinstance(expr, (Max, Min, Abs)):
         return _extremum(expr, slots)
-    raise IndexExpressionError(_reason(expr))
+    raise IndexExpressionError(_rejection_reason(expr))
 
 
 def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
+    """Return the sum of (numerator, denominator) pairs over their common denominator."""
     common = lcm(*(denominator for _, denominator in terms))
     total = Affine()
     for form, denominator in terms:
@@ -232,7 +248,8 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    parts = [_rational(arg, slots) for arg in expr.args]
+    """Return numerator and denominator of a `Max`, `Min` or `Abs`."""
+    parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
     if isinstance(expr, Abs):
@@ -241,57 +258,61 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    parts = [_rational(factor, slots) for factor in expr.args]
+    """Return numerator and denominator of a product."""
+    parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
-def _fraction(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Numerator and denominator; a symbolic denominator is positive."""
+def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
+    """Return numerator and denominator of ``expr`` as forms; a symbolic denominator is taken to be positive."""
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
     ):
-        form, denominator = _rational(expr, slots)
+        form, denominator = _rational_form(expr, slots)
         return form, Affine.of(denominator)
     above, below = expr.as_numer_denom()
-    (form, one), (divisor, other) = _rational(above, slots), _rational(below, slots)
+    (form, one), (divisor, other) = _rational_form(above, slots), _rational_form(below, slots)
     return form * other, divisor * one
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Numerator and denominator of ``floor``, ``ceiling``, or of ``frac`` of a quotient by a number."""
-    form, divisor = _fraction(expr.args[0], slots)
+    """Return numerator and denominator of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a number."""
+    form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
     if isinstance(expr, ceiling):
         return -quotient_by(-form, divisor), 1
     if not divisor.is_constant:
-        raise IndexExpressionError(_reason(expr))
+        raise IndexExpressionError(_rejection_reason(expr))
     return _remainder(form, divisor, divisor.constant, expr)
 
 
-def _over_one(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
-    """Both over their common denominator, and that."""
-    (form, one), (divisor, other) = _rational(dividend, slots), _rational(modulus, slots)
+def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
+    """Return the numerators of ``dividend`` and ``modulus`` over their common denominator, and that denominator."""
+    (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
     denominator = lcm(one, other)
     return form * (denominator // one), divisor * (denominator // other), denominator
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Numerator and denominator of ``Mod(form, divisor)/denominator``; a symbolic divisor is positive."""
+    """Return numerator and denominator of ``Mod(form, divisor)/denominator``; a symbolic divisor is taken to be
+    positive.
+    """
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
     return form - times(quotient_by(form, divisor), divisor), denominator
 
 
 def _data_entry(expr: Any, slots: Slots) -> DataEntry:
-    """``idx[form]``; each form has been found to be an integer when the entry was made."""
+    """Return the entry ``idx[form]`` as a `DataEntry`; its indices were checked when the entry was made."""
     if not expr.is_tensor_entry:
         return DataEntry(expr.name, ())
-    forms = [_rational(index, slots) for index in expr.indices]
+    forms = [_rational_form(index, slots) for index in expr.indices]
     return DataEntry(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
 
 
-def _reason(expr: Any) -> str:
+def _rejection_reason(expr: Any) -> str:
+    """Return the error text that says why ``expr`` is not an index expression and what to write instead."""
     if isinstance(expr, Symbol):
         name = expr.name
         return f"{name} is declared to be no integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
@@ -316,7 +337,7 @@ def _reason(expr: Any) -> str:
 
 
 def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
-    """The symbols, free or bound, that are integers because of where they stand, and not declared so.
+    """Return the symbols, free or bound, that are not declared integers but occur as an index, bound or extent.
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -335,12 +356,12 @@ def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
 
 
 def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
-    """Whether a symbol is an integer in the expressions: declared so, or by its use."""
+    """Return whether ``symbol`` is an integer in ``exprs``: declared so, or by its use there."""
     return bool(symbol.is_integer) or (may_be_integer(symbol) and symbol in integers_by_use(exprs))
 
 
 def _index_parts(node: Any) -> Iterable[Any]:
-    """The index expressions that a node itself is made of."""
+    """Return the index expressions that belong to ``node`` itself, of this package or of SymPy."""
     own: Iterable[Any] | None = getattr(node, "index_parts", None)
     if own is not None:
         return own
@@ -348,8 +369,10 @@ def _index_parts(node: Any) -> Iterable[Any]:
     return () if rule is None else rule(node)
 
 
-def _of_relation(relation: Any) -> tuple[Any, ...]:
-    """The sides of a congruence, which results have in place of a condition on a free index."""
+def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
+    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; none for another
+    relation.
+    """
     left, right = relation.args
     is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
     return (left,) if is_congruence else ()
@@ -362,8 +385,8 @@ _RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
     Idx: lambda node: node.args[1:],
     sympy.KroneckerDelta: lambda node: node.args[:2],
     sympy.LeviCivita: lambda node: node.args,
-    Eq: _of_relation,
-    sympy.Ne: _of_relation,
+    Eq: _side_of_congruence,
+    sympy.Ne: _side_of_congruence,
     MatrixElement: lambda node: node.args[1:],
     ArrayElement: lambda node: node.indices,
     **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),

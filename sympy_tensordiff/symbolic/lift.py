@@ -1,4 +1,4 @@
-"""SymPy's own notation rewritten into the classes of this package."""
+"""Lifting: conversion of SymPy's own sums, indexed bases and matrices into the classes of this package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sympy_tensordiff.symbolic.whole import is_whole
 
 @explained
 def lift(expr: Any) -> Any:
-    """SymPy's own notation rewritten into the classes of this package.
+    """Convert SymPy's own notation into the classes of this package.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def lift(expr: Any) -> Any:
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
-    """``value`` lifted if it is SymPy's own notation at the top, otherwise as it is.
+    """Return ``value`` lifted if its class is SymPy's own notation, else unchanged; parts are not examined.
 
-    ``tensors`` are those that are known: they say what a bare `IndexedBase` without a shape is.
+    A bare `IndexedBase` without a shape is the tensor of its name in ``tensors``, if there is one.
     """
     if not isinstance(value, NATIVE):
         return value
@@ -107,14 +107,14 @@ def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
 hooks.lifted.register(lift_native)
 
 
-def as_operand(value: object, what: str) -> Any:
-    """``value`` as an expression whose shape is that of this package's classes."""
-    expr = as_expr(value, what)
+def as_operand(value: object, description: str) -> Any:
+    """Return ``value`` as an expression of this package, lifted if it is native; errors call it ``description``."""
+    expr = as_expr(value, description)
     return expr if isinstance(expr, Node) else lift(expr)
 
 
 class _Lift(Rewriting):
-    """One call of `lift`."""
+    """The traversal of one call of `lift`; it checks that one name means one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,8 +122,10 @@ class _Lift(Rewriting):
 
     # -------------------------------------------------------------- tensors
 
-    def known(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
-        """The tensor, if its name means no other one here."""
+    def register_tensor(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
+        """Return ``tensor``, written as ``written`` in the expression; raise `ShapeError` if its name means another
+        tensor there.
+        """
         other, origin = self.tensors.setdefault(tensor.name, (tensor, written))
         if other != tensor:
             way_out = "give them different names"
@@ -138,30 +140,38 @@ class _Lift(Rewriting):
             )
         return tensor
 
-    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
-        return self.known(expr, expr)
+    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
+        """Return the tensor symbol unchanged, after the check of its name."""
+        return self.register_tensor(expr, expr)
 
-    def whole(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
+    def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
+        """Return the tensor symbol of an `IndexedBase` that is used as a whole; raise `ShapeError` if it has no
+        shape.
+        """
         if expr.shape is None:
             raise ShapeError(
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
                 f"IndexedBase({str(expr)!r}, shape=(n,)), or write td.TensorSymbol({str(expr)!r}, n)"
             )
-        return self.known(_variable(expr, ()), expr)
+        return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
-    def entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
+        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for an entry of another
+        base.
+        """
         if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
                 "lifted; write td.TensorSymbol in its place"
             )
         indices = yield self.all(expr.indices, scope)
-        tensor = _variable(expr.base, _invented(str(expr.base.label), len(indices)))
-        return TensorEntry(self.known(tensor, expr if expr.base.shape is None else expr.base), *indices)
+        tensor = _tensor_of_base(expr.base, _size_symbols(str(expr.base.label), len(indices)))
+        return TensorEntry(self.register_tensor(tensor, expr if expr.base.shape is None else expr.base), *indices)
 
     # -------------------------------------------------------------- deltas
 
-    def delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_kronecker_delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Lift a `KroneckerDelta`; its optional index range becomes a `Piecewise` that is 0 outside of it."""
         left, right = yield self.all(expr.args[:2], scope)
         parse(left - right)  # says which symbol is declared to be no integer
         delta = sympy.KroneckerDelta(left, right)
@@ -176,14 +186,18 @@ class _Lift(Rewriting):
 
     # -------------------------------------------------------------- binders
 
-    def ours(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """A binder of this package: its indices are its own."""
+    def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
+        """Lift the parts of a binder of this package, whose bound indices stay as they are."""
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
-    def reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
+    def visit_reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
+        """Convert a `Sum` or `Product`; a range of negative length is reversed by Karr's convention.
+
+        Raises `ArgumentError` for a limit without a complete range and `UnsupportedError` for an imaginary body.
+        """
         sign, limits = 1, []
-        targets = _Targets(expr)
+        targets = _IntegerIndices(expr)
         for position, limit in reversed(list(enumerate(expr.limits))):
             if len(limit) != 3 or None in limit.args:
                 raise ArgumentError(
@@ -195,47 +209,53 @@ class _Lift(Rewriting):
             length = expand(high - low)
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
-            limits.append((index, low, _unguarded(low, high)))
+            limits.append((index, low, _without_redundant_operands(low, high)))
         refuse_imaginary(expr.function, type(expr).__name__)
         body = yield self.visit(expr.function, scope)
         if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
-    def refused(self, expr: Any, scope: Scope) -> Any:
+    def refuse_limits(self, expr: Any, scope: Scope) -> Any:
+        """Raise `UnsupportedError` for another expression with limits, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
 
-    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Lift a matrix or array expression, its operands first, so that nothing recurses."""
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
         result = lift_matrix(expr, lambda part: self.run(part, scope))
-        return self.known(result, expr) if isinstance(result, TensorSymbol) else result
+        return self.register_tensor(result, expr) if isinstance(result, TensorSymbol) else result
 
-    def of_complex(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A function of complex numbers, of what is declared real."""
+    def visit_complex_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Lift the arguments of a function of complex numbers, such as a conjugate; raise `UnsupportedError` unless
+        they are declared real.
+        """
         refuse_undeclared(expr, [old for old, _ in scope])
         return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """The same node over lifted arguments, unless SymPy's scalar node has taken whole tensors for scalars."""
+        """Return ``expr`` with lifted arguments; a scalar SymPy node whose arguments are now whole tensors becomes a
+        tensor operation.
+        """
         args = yield self.all(expr.args, scope)
         if any(map(is_whole, args)) and not isinstance(expr, Node) and type(expr) is not Tuple:
             return whole_operation(expr, args)
         return (yield super().rebuilt(expr, scope))
 
     rules: ClassVar[Rules] = {
-        **dict.fromkeys(MATRIX_CLASSES, matrix),
-        TensorSymbol: tensor_symbol,
-        NamedTensor: tensor_symbol,
-        Binder: ours,
-        sympy.Sum: reduction,
-        sympy.Product: reduction,
-        ExprWithLimits: refused,
-        sympy.IndexedBase: whole,
-        sympy.Indexed: entry,
-        sympy.KroneckerDelta: delta,
-        **dict.fromkeys(OF_COMPLEX, of_complex),
+        **dict.fromkeys(MATRIX_CLASSES, visit_matrix),
+        TensorSymbol: visit_tensor_symbol,
+        NamedTensor: visit_tensor_symbol,
+        Binder: visit_binder,
+        sympy.Sum: visit_reduction,
+        sympy.Product: visit_reduction,
+        ExprWithLimits: refuse_limits,
+        sympy.IndexedBase: visit_indexed_base,
+        sympy.Indexed: visit_entry,
+        sympy.KroneckerDelta: visit_kronecker_delta,
+        **dict.fromkeys(OF_COMPLEX, visit_complex_function),
     }
 
 
@@ -243,8 +263,10 @@ NATIVE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.IndexedBase, sympy.Ind
 """The classes of SymPy's that only `lift` can read."""
 
 
-def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
-    """The tensor of an `IndexedBase`."""
+def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
+    """Return the tensor symbol of an `IndexedBase`, of ``shape`` if it has none; raise `UnsupportedError` for offsets,
+    strides or complex entries.
+    """
     if base.offset != 0 or base.strides is not None:
         raise UnsupportedError(
             f"the IndexedBase {base} has the offset {base.offset} and the strides {base.strides}, which are about "
@@ -257,15 +279,19 @@ def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
     return result
 
 
-def _invented(name: str, rank: int) -> tuple[Expr, ...]:
-    """Sizes for the axes of a tensor whose shape nobody has given; no two tensors share one."""
+def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
+    """Return size symbols for the ``rank`` axes of the tensor ``name`` whose shape is not given; no two tensors share
+    one.
+    """
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
 def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
-    """What a message says of a tensor behind its shape."""
+    """Return the properties of a tensor symbol as a text for messages: symmetric, positive definite, of integers below
+    a bound; empty for none.
+    """
     if tensor.symmetric:
         return ", positive definite" if tensor.positive else ", symmetric"
     below = "" if tensor.below is None else f" below {tensor.below}"
@@ -275,19 +301,21 @@ def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
 # ------------------------------------------------------------------ indices and bounds of SymPy's sums and products
 
 
-class _Targets:
-    """The integer symbols that the indices of a sum or a product become: like them, and captured by nothing."""
+class _IntegerIndices:
+    """The integer symbols that replace the indices of a `Sum` or `Product`; a name that would be captured is
+    changed.
+    """
 
     def __init__(self, expr: sympy.Sum | sympy.Product) -> None:
         self.expr = expr
         self.chosen: set[Any] = set()
 
     def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
-        """The scope inside of a limit, and its index there."""
+        """Return the scope inside of limit number ``position``, and the integer symbol of its index."""
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):
             return scope, index  # refused with the sum
-        target = _integer(index)
+        target = _as_integer_symbol(index)
         if target in self.chosen or self._captures(position, index, target, scope):
             around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
             target = fresh_index(target, names_in([self.expr, *around]))
@@ -295,7 +323,9 @@ class _Targets:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Whether another symbol is, or would be, mistaken for the index."""
+        """Return whether ``target``, the integer symbol of ``index``, would be confused with another symbol in the
+        expression or its scope.
+        """
         if target != index and target in symbols_in([self.expr]):
             return True
         if any(target in new.free_symbols for old, new in scope if old != index):
@@ -303,8 +333,8 @@ class _Targets:
         return any(index in bound.free_symbols for limit in self.expr.limits[position:] for bound in limit[1:])
 
 
-def _integer(index: Any) -> Any:
-    """The index as an integer: a sum runs over integers by definition."""
+def _as_integer_symbol(index: Any) -> Any:
+    """Return ``index`` as an integer symbol of the same name; itself if it is an integer or declared not to be one."""
     if index.is_integer or not may_be_integer(index):
         return index
     assumptions = {**index._assumptions_orig, "integer": True}
@@ -313,8 +343,10 @@ def _integer(index: Any) -> Any:
     return Symbol(index.name, **assumptions)
 
 
-def _unguarded(low: Expr, high: Expr) -> Expr:
-    """The upper bound without parts that lie below the lower bound: they add nothing to a range."""
+def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
+    """Return the upper bound ``high`` without operands of its `Max` that are provably below ``low``, as they add
+    nothing to the range.
+    """
     if not isinstance(high, Max):
         return high
     lows = (low, *bound_forms(low, Max))

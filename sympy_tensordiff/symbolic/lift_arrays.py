@@ -1,7 +1,7 @@
-"""Array expressions of SymPy, and explicit arrays, as whole tensors, rule by rule.
+"""Lifting of SymPy's array expressions and explicit arrays, one rule per class.
 
-Products, contractions, diagonals and permutations of axes, of matrices too, are one thing here: an `EinsumProduct`
-of factors whose axes have labels. What has other entries than its parts is a `TensorComprehension`.
+Products, contractions, diagonals and permutations of axes, of matrices too, all become an `EinsumProduct` of factors
+whose axes have labels. What reads entries at computed indices becomes a `TensorComprehension`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ EXPLICIT_LIMIT = 64
 
 
 def symbol(expr: Any, lift: Lift) -> Any:
-    """A variable."""
+    """Return the tensor symbol of an array or matrix symbol."""
     return TensorSymbol(str(expr.name), expr.shape)
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
-    """The entry of a tensor at some indices."""
+    """Return the entry of ``parent``, lifted, at ``indices``; raise `UnsupportedError`, which quotes ``expr``, if it is
+    not a tensor.
+    """
     tensor = lift(parent)
     if not is_whole(tensor):
         raise UnsupportedError(f"{expr}: {parent} has no shape; declare it, e.g. as ArraySymbol or td.TensorSymbol")
@@ -62,7 +64,9 @@ def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
 
 
 def read(tensor: Any, indices: Sequence[Expr]) -> Any:
-    """The entry of a lifted tensor; that of what only moves entries is one of the moved tensor."""
+    """Return the entry of a lifted tensor; for one-operand einsums that only permute axes, and for constants, the entry
+    that is read in the end.
+    """
     is_product = isinstance(tensor, EinsumProduct) and len(tensor.operands) == 1
     moves = (is_product and set(tensor.output) == set(tensor.inputs[0])) or isinstance(
         tensor, (DeltaTensor, FilledTensor)
@@ -71,7 +75,9 @@ def read(tensor: Any, indices: Sequence[Expr]) -> Any:
 
 
 def explicit(expr: Any, lift: Lift) -> Any:
-    """An array of written-out entries: the sum of its entries, each times deltas of its place."""
+    """Return an explicit array as the sum of its nonzero entries times deltas; raise `UnsupportedError` for more than
+    `EXPLICIT_LIMIT` of them.
+    """
     shape = tuple(map(sympy.Integer, expr.shape))
     values = {place: expr[place] for place in itertools.product(*map(range, expr.shape))}
     values = {place: lift(value) for place, value in values.items() if value != 0}
@@ -82,20 +88,24 @@ def explicit(expr: Any, lift: Lift) -> Any:
         )
 
     def entry(*indices: Expr) -> Expr:
+        """Return the entry at ``indices``: the sum of all values times deltas of their positions."""
         return Add(*(Mul(*map(KroneckerDelta, indices, place), value) for place, value in values.items()))
 
     return tabulate(shape, values.values(), entry)
 
 
 def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: Lift) -> Any:
-    """The tensor with the entries ``function(i, j, …)``, which are lifted."""
+    """Return the tensor of ``shape`` with the entries ``function(i, j, …)``, each lifted."""
     arguments = [Dummy(integer=True) for _ in shape]  # nothing around can mean them
     body = lift(function(*arguments))
     return tabulate(shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True))))
 
 
 def _comprehension(expr: Any, lift: Lift) -> Any:
+    """Lift an `ArrayComprehension`; raise `ShapeError` if the length of an axis depends on another index."""
+
     def function(*arguments: Expr) -> Any:
+        """Return the entry at ``arguments``, which count from 0 instead of from the lower limits."""
         moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
         return expr.function.subs(moved, simultaneous=True)
 
@@ -108,17 +118,21 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
 
 
 def constant(value: Expr) -> Rule:
-    """The rule of an array with one value in all entries."""
+    """Return the rule that lifts an array all of whose entries are ``value``."""
     return lambda expr, lift: FilledTensor(value, expr.shape)
 
 
 def elementwise(kind: type) -> Rule:
-    """The rule of an operation entry by entry, of arguments of one shape or scalars."""
+    """Return the rule that lifts an elementwise operation to the class ``kind``."""
     return lambda expr, lift: kind(*map(lift, expr.args))
 
 
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
-    """A scalar node of SymPy's whose lifted arguments hold whole tensors: sums and multiples of arrays."""
+    """Return the tensor operation for a scalar SymPy node whose lifted ``operands`` include whole tensors: a sum of
+    tensors or a multiple of one.
+
+    Raises `UnsupportedError` for any other node.
+    """
     whole = [operand for operand in operands if is_whole(operand)]
     name = "a case of Piecewise" if isinstance(expr, ExprCondPair) else type(expr).__name__
     if (isinstance(expr, Add) and len(whole) == len(operands)) or (isinstance(expr, Mul) and len(whole) == 1):
@@ -132,7 +146,7 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
 
 
 def apply_function(expr: Any, lift: Lift) -> Any:
-    """A function of one argument, applied entry by entry."""
+    """Lift a function of one argument that is applied elementwise."""
     tensor, argument = lift(expr.expr), Dummy(real=True)
     body = lift(expr.function(argument))
     if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, Node)):
@@ -144,7 +158,7 @@ def apply_function(expr: Any, lift: Lift) -> Any:
 
 
 class Factor(NamedTuple):
-    """A tensor or a scalar in a product, with one label per axis."""
+    """A tensor or a scalar in a product, with one integer label per axis."""
 
     tensor: Any
     labels: tuple[int, ...]
@@ -155,12 +169,15 @@ Network: TypeAlias = tuple[list[Factor], list[int]]
 
 
 def network(expr: Any, lift: Lift) -> Any:
-    """Products of matrices and arrays, contractions, diagonals and permutations of axes."""
+    """Lift a product of matrices or arrays, a contraction, a diagonal or a permutation of axes."""
     return contraction(*labelled(expr, lift, itertools.count()))
 
 
 def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
-    """The product of the factors with the axes ``output``, summed over all other labels."""
+    """Return the product of ``factors`` with the axes ``output``, summed over all other labels.
+
+    Raises `UnsupportedError` if there are more labels than subscripts have letters.
+    """
     scale = Mul(*(factor.tensor for factor in factors if not factor.labels))
     tensors = [factor for factor in factors if factor.labels]
     if len(tensors) == 1 and tensors[0].labels == tuple(output):
@@ -188,12 +205,16 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """The factors of a product and the labels of its axes, through what moves axes around it, and what sums them."""
+    """Return the factors of ``expr`` and the labels of its axes, taken from the iterator ``labels``; transposes,
+    permutations, diagonals and contractions only change labels.
+
+    With ``sums=False``, matrix products and contractions are factors of their own.
+    """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
         factors, axes = labelled(expr.arg, lift, labels, sums)
         return factors, axes[::-1]
     if isinstance(expr, sympy.MatMul) and sums:
-        return _chain(expr, lift, labels)
+        return _factors_of_product(expr, lift, labels)
     if isinstance(expr, arrays.ArrayTensorProduct):
         parts = [labelled(part, lift, labels, sums=False) for part in expr.args]
         return [factor for own, _ in parts for factor in own], [label for _, own in parts for label in own]
@@ -213,13 +234,15 @@ def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) ->
 
 
 def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]:
-    """The factors under other labels."""
+    """Return ``factors`` with their labels mapped by ``names``."""
     return [Factor(tensor, tuple(names.get(label, label) for label in labels)) for tensor, labels in factors]
 
 
-def _chain(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
-    """A product of matrices; the parts of long ones are products of their own."""
-    args = [part for arg in expr.args for part in (_repeated(arg) if 1 in expr.shape else [arg])]
+def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
+    """Return the factors of a matrix product and the labels of its two axes; a long product is split into products of
+    at most `LONGEST` matrices.
+    """
+    args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
     while len(args) > LONGEST:
         args = [sympy.MatMul(*args[n : n + LONGEST]) for n in range(0, len(args), LONGEST)]
     factors: list[Factor] = []
@@ -231,8 +254,10 @@ def _chain(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
     return factors, axes
 
 
-def _repeated(arg: Any) -> list[Any]:
-    """The factors of a power, which are cheaper one by one where a vector is multiplied."""
+def _factors_of_power(arg: Any) -> list[Any]:
+    """Return the factors of an integer matrix power, which are cheaper one by one if the product ends in a vector; else
+    ``arg`` alone.
+    """
     if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= LONGEST:
         return [arg.base] * int(arg.exp)
     return [arg]
@@ -242,6 +267,7 @@ def _repeated(arg: Any) -> list[Any]:
 
 
 def _reshape(expr: Any, lift: Lift) -> Any:
+    """Lift a `Reshape`; raise `ShapeError` if the numbers of entries differ."""
     tensor = lift(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)
     reshaped = in_shape(tensor, new)

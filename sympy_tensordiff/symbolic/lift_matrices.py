@@ -1,8 +1,8 @@
-"""Matrix expressions of SymPy as whole tensors, rule by rule.
+"""Lifting of SymPy's matrix expressions, one rule per class.
 
-Inside of a matrix expression the operators keep SymPy's matrix meaning: ``A*B`` is the matrix
-product. Matrices are real, so that the adjoint is the transpose; shapes are SymPy's, vectors of
-n x 1 and 1 x n included. What has no such form (permanents, factorisations, …) is refused by name.
+Inside of a matrix expression the operators keep SymPy's matrix meaning: ``A*B`` is the matrix product. Matrices are
+real, so that the adjoint is the transpose; shapes are SymPy's, vectors of n x 1 and 1 x n included. What has no index
+form (permanents, factorisations, …) is rejected by name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 
 
 def lift_matrix(expr: Any, lift: Lift) -> Any:
-    """A matrix or an array expression, or a scalar made of matrices, in the classes of this package.
+    """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
     Parameters
     ----------
@@ -89,14 +89,16 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _refusal(expr: Any) -> UnsupportedError:
+    """Return the error that ``expr`` has no index form, with what to write instead."""
     way_out = next((REFUSED[kind] for kind in type(expr).__mro__ if kind in REFUSED), OTHERWISE)
     return UnsupportedError(f"{type(expr).__name__} has no index form: {expr}; {way_out}")
 
 
 def matrix_operands(expr: Any) -> list[Any]:
-    """What `lift_matrix` is going to lift in ``expr``, but for the entries of explicit arrays and of functions.
+    """Return the sub-expressions that `lift_matrix` lifts in ``expr``, except entries of explicit arrays and of
+    functions.
 
-    To lift these first, and to remember them, keeps deep expressions off Python's stack.
+    If these are lifted first and cached, deep expressions need no recursion.
     """
     if isinstance(expr, (MatrixBase, NDimArray)):
         return []
@@ -108,9 +110,9 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, lift: Lift) -> Any:
-    """A sum of matrices. SymPy transposes sums term by term: one of more transposes than others is a transposed sum.
+    """Lift a sum of matrices; if most factors are transposes, as the transpose of the transposed sum.
 
-    So a residual and its transpose are one tensor.
+    SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """
     factors = [factor for term in expr.args for factor in (term.args if isinstance(term, sympy.MatMul) else [term])]
     transposes = [isinstance(factor, sympy.Transpose) for factor in factors if isinstance(factor, sympy.MatrixExpr)]
@@ -122,6 +124,7 @@ def _matadd(expr: Any, lift: Lift) -> Any:
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
+    """Lift an integer power of a square matrix by repeated squaring; raise `UnsupportedError` for another exponent."""
     base, exponent = expr.args
     if base.shape == (1, 1):
         return TensorPow(lift(base), lift(exponent))
@@ -144,17 +147,19 @@ def _matpow(expr: Any, lift: Lift) -> Any:
 
 
 def _inverse(expr: Any, lift: Lift) -> Any:
+    """Lift an inverse; of a 1 x 1 matrix as a power."""
     matrix = lift(expr.arg)
     return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
 def _determinant(expr: Any, lift: Lift) -> Any:
+    """Lift a determinant; of a 1 x 1 matrix as its entry."""
     matrix = lift(expr.arg)
     return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
 
 
 def only_entry(matrix: Any) -> Any:
-    """The entry of a lifted matrix of shape ``(1, 1)``, which is its trace."""
+    """Return the entry of a lifted matrix of shape ``(1, 1)``."""
     if isinstance(matrix, EinsumProduct):
         inputs = ",".join(matrix.inputs).replace(matrix.output[1], matrix.output[0])
         return EinsumProduct(f"{inputs}->", *matrix.operands)
@@ -162,11 +167,13 @@ def only_entry(matrix: Any) -> Any:
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
+    """Lift a trace: the factors of the product with equal labels of rows and columns."""
     factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
     return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 
 
 def _dot_product(expr: Any, lift: Lift) -> Any:
+    """Lift a `DotProduct` of two row or column vectors to a scalar."""
     vectors = [lift(arg) for arg in expr.args]
     return arrays.contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
 
@@ -175,17 +182,20 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
 
 
 def _slice(expr: Any, lift: Lift) -> Any:
+    """Lift a slice of a matrix to a comprehension."""
     tensor = lift(expr.parent)
     row, _, down = map(lift, expr.rowslice)
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
+        """Return the entry of the parent that is entry ``(i, j)`` of the slice."""
         return read(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
 
 
 def _diagonal_of(expr: Any, lift: Lift) -> Any:
+    """Lift the diagonal of a matrix to a column; raise `ShapeError` if its length is not known."""
     tensor = lift(expr.arg)
     rows, columns = shape_of(tensor)
     lengths = [extent for extent in (rows, columns) if extent.is_Integer]
@@ -197,6 +207,7 @@ def _diagonal_of(expr: Any, lift: Lift) -> Any:
 
 
 def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
+    """Lift a matrix with all entries off the diagonal replaced by 0."""
     tensor = lift(expr.arg)
     if same_extent(*shape_of(tensor)):
         return EinsumProduct("ii,ij->ij", tensor, DeltaTensor(tensor.shape[0]))
@@ -204,6 +215,7 @@ def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _diag_matrix(expr: Any, lift: Lift) -> Any:
+    """Lift the diagonal matrix of a row or column vector."""
     tensor = lift(expr.args[0])
     rows, columns = shape_of(tensor)
     if rows == 1:
@@ -212,18 +224,19 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _block_matrix(expr: Any, lift: Lift) -> Any:
-    """Which block an entry is in, is a condition on its indices."""
-    rows, columns = _starts(expr.rowblocksizes), _starts(expr.colblocksizes)
+    """Lift a block matrix: a `Piecewise` on the indices selects the block."""
+    rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
+        """Return the entry ``(i, j)``: of the first block whose range contains the indices."""
         branches = []
         for r, c, block in blocks:
             branches.append(
                 (
                     read(block, (i - rows[r], j - columns[c])),
-                    And(*_before(i, rows, r), *_before(j, columns, c)),
+                    And(*_block_condition(i, rows, r), *_block_condition(j, columns, c)),
                 )
             )
         return Piecewise(*branches)
@@ -231,12 +244,15 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     return tabulate(expr.shape, [block for _, _, block in blocks], entry)
 
 
-def _starts(extents: Sequence[Expr]) -> list[Expr]:
+def _block_starts(extents: Sequence[Expr]) -> list[Expr]:
+    """Return the first index of each block, and the total extent."""
     return list(itertools.accumulate(extents, initial=S.Zero))
 
 
-def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
-    """The condition that an index, not in an earlier block, is in this one; none for the last block."""
+def _block_condition(index: Expr, starts: list[Expr], number: int) -> list[Any]:
+    """Return the condition, as a list, that ``index``, not in an earlier block, is in block ``number``; empty for the
+    last block.
+    """
     return [Lt(index, starts[number + 1])] if number + 2 < len(starts) else []
 
 

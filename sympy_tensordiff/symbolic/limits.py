@@ -1,4 +1,4 @@
-"""Validation of what a binder is made of: its body, its indices, extents and bounds."""
+"""Validation of the parts of a binder: its body, indices, extents and bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN
 
 
 def checked_body(value: Any, owner: str) -> Expr:
-    """``value`` as a real scalar expression."""
+    """Return ``value`` as a real scalar expression.
+
+    Raises `ArgumentTypeError` for anything else, and an error for a whole tensor or an imaginary unit in it.
+    """
     body = as_expr(value, f"the body of {owner}")
     if not isinstance(body, Expr) or getattr(body, "is_Matrix", False):
         raise ArgumentTypeError(
@@ -38,7 +41,10 @@ def checked_body(value: Any, owner: str) -> Expr:
 
 
 def checked_extent(value: Any, owner: str) -> Expr:
-    """``value`` as an extent: a positive integer, an integer combination of integer symbols, or a quotient of one."""
+    """Return ``value`` as an extent: a positive integer combination of integer symbols, or a quotient of one.
+
+    Raises `ShapeError` for anything else, and `UnsupportedError` for a maximum or minimum.
+    """
     extent = as_expr(value, "an extent")
     if not isinstance(extent, Expr) or (extent.is_Number and not (extent.is_Integer and extent > 0)):
         raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
@@ -58,8 +64,10 @@ def checked_extent(value: Any, owner: str) -> Expr:
 
 
 def checked_axis(limit: Any, owner: str) -> Tuple:
-    """A limit ``(index, extent)`` of a comprehension."""
-    parts = _parts(limit)
+    """Return ``limit`` as the tuple ``(index, extent)`` of a comprehension; raise an error on behalf of ``owner`` if it
+    is not valid.
+    """
+    parts = _parts_of_limit(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
         index = parts[0]
         if index.lower != 0:
@@ -70,7 +78,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
         parts = (index, index.upper + 1)
     if len(parts) != 2:
         raise ArgumentError(
-            f"{owner}: the limit {_shown(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
+            f"{owner}: the limit {_limit_text(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
         )
     index = checked_index(parts[0], owner)
     _check_assumptions(index, S.Zero, owner)
@@ -78,13 +86,15 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
 
 
 def checked_range(limit: Any, owner: str) -> Tuple:
-    """A limit ``(index, lower, upper)`` of a reduction."""
-    parts = _parts(limit)
+    """Return ``limit`` as the tuple ``(index, lower, upper)`` of a reduction; raise an error on behalf of ``owner`` if
+    it is not valid.
+    """
+    parts = _parts_of_limit(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
         parts = (parts[0], parts[0].lower, parts[0].upper)
     if len(parts) != 3 or any(part is None for part in parts):
         raise ArgumentError(
-            f"{owner}: the limit {_shown(parts)} has no complete range; write (index, first, last), "
+            f"{owner}: the limit {_limit_text(parts)} has no complete range; write (index, first, last), "
             "e.g. (k, 0, n - 1), the last value included"
         )
     index = checked_index(parts[0], owner)
@@ -94,7 +104,7 @@ def checked_range(limit: Any, owner: str) -> Tuple:
 
 
 def checked_index(value: Any, owner: str) -> Expr:
-    """``value`` as an index: an integer symbol."""
+    """Return ``value`` as an index, a symbol that may be an integer; raise `IndexExpressionError` for anything else."""
     index = as_expr(value, "an index of a limit")
     if not isinstance(index, (Symbol, Idx)):
         raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
@@ -107,7 +117,9 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """What SymPy is told about an index must hold on its whole range, or SymPy folds it away wrongly."""
+    """Raise `ArgumentError` if a declared assumption about ``index`` does not hold on its whole range, as SymPy would
+    simplify wrongly.
+    """
     if isinstance(index, Idx):
         return
     wrong = [name for name in ("even", "odd", "prime", "composite") if getattr(index, f"is_{name}") is not None]
@@ -125,7 +137,9 @@ def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
-    """A range holds indices of later limits only."""
+    """Raise `IndexExpressionError` if a range depends on its own index or on one that is bound further inside (earlier
+    in ``limits``).
+    """
     inner: list[Expr] = []
     for index, *bounds in limits:
         inner.append(index)
@@ -139,7 +153,7 @@ def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
-    """No extent holds an index."""
+    """Raise `ShapeError` if an extent depends on an index of the same tensor."""
     for index, extent in axes:
         for other, _ in axes:
             if other in extent.free_symbols:
@@ -147,7 +161,9 @@ def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
-    """No two indices look alike: an `Idx` and a symbol of its name, or two of one name in the limits."""
+    """Raise `ArgumentError` if two indices look alike: an `Idx` and a symbol of its name, or two limits with
+    one name.
+    """
     indices = [limit[0] for limit in limits]
     labels = [_label(index) for index in indices]
     for position, label in enumerate(labels):
@@ -169,19 +185,23 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def _is_mistaken(symbol: Any, body: Expr, indices: list[Any]) -> bool:
-    """Whether a free symbol of the name of an index is an integer, and one of the two is not declared so."""
+    """Return whether ``symbol``, which has the name of an index, is an integer in ``body`` while it or the index is not
+    declared so.
+    """
     declared = symbol.is_integer and all(index.is_integer for index in indices if index.name == symbol.name)
     return isinstance(symbol, Symbol) and not declared and is_integer_in(symbol, body)
 
 
 def _label(symbol: Any) -> Any:
+    """Return the label of an `Idx`; another symbol is returned unchanged."""
     return symbol.label if isinstance(symbol, Idx) else symbol
 
 
 def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
-    """The forms whose ``Max`` (of a lower bound) or ``Min`` (of an upper bound) the bound is.
+    """Return the operands of the `Max` (of a lower bound) or `Min` (of an upper bound) that ``bound`` is; else
+    ``bound`` alone.
 
-    A lower bound that is the ``Min`` of some is a form itself, and so is an upper bound that is a ``Max``.
+    The other extremum is not split. ``extremum`` is `Max` for a lower bound and `Min` for an upper one.
 
     >>> from sympy import Max
     >>> from sympy_tensordiff.symbolic import indices
@@ -198,6 +218,9 @@ def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
 
 
 def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
+    """Return ``value`` as a bound of ``index``; raise `ArgumentError` if it is not finite and `IndexExpressionError` if
+    it is not an index expression.
+    """
     side = "lower" if extremum is Max else "upper"
     bound = as_expr(value, "a bound of a range")
     if not isinstance(bound, Expr) or bound in NOT_FINITE:
@@ -212,10 +235,11 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     return bound
 
 
-def _parts(limit: Any) -> tuple[Any, ...]:
-    """The parts of a limit as the user wrote it; a bare index is a limit of one part."""
+def _parts_of_limit(limit: Any) -> tuple[Any, ...]:
+    """Return the parts of a limit as the user wrote it; a bare index is a limit of one part."""
     return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)
 
 
-def _shown(parts: tuple[Any, ...]) -> str:
+def _limit_text(parts: tuple[Any, ...]) -> str:
+    """Return the text of a limit for messages."""
     return f"({', '.join(map(str, parts))})"

@@ -1,4 +1,4 @@
-"""Functions of whole tensors that are no einsum products: inverse, determinant and its kin, log-sum-exp."""
+"""Functions of whole tensors that are not einsum products: inverse, determinant, adjugate, cofactors, log-sum-exp."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ ShapeError
 
 
 def square(value: Any, owner: str) -> Any:
-    """``value`` as a square matrix, or a tensor of such, which stand in its last two axes."""
+    """Return ``value`` as a square matrix, or a stack of matrices in its last two axes; raise `ShapeError` if it is not
+    one.
+    """
     matrix = operand(value, owner)
     shape = shape_of(matrix)
     if len(shape) < 2:
@@ -44,7 +46,7 @@ def square(value: Any, owner: str) -> Any:
 
 
 class MatrixFunction(TensorOperation):
-    """Base of the functions of one square matrix."""
+    """The base class of functions of one square matrix."""
 
     has_index_form = False
 
@@ -53,6 +55,7 @@ class MatrixFunction(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the result: that of the matrix."""
         return shape_of(args[0])
 
     matrix = argument(0, "The square matrix.")
@@ -94,6 +97,7 @@ class TensorDeterminant(MatrixFunction):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the result: that of the stack of matrices, ``()`` for a single one."""
         return shape_of(args[0])[:-2]
 
 
@@ -113,13 +117,7 @@ class TensorAdjugate(MatrixFunction):
 
 
 class TensorCofactor(TensorOperation):
-    """The derivative of the determinant of a square matrix by the matrix, ``order`` times.
-
-    Its entry ``[i1, j1, …, ik, jk]`` is 0 where two of the i or two of the j are equal, else the
-    determinant of the matrix without these rows and columns, times a sign: ``(-1)**(i1 + j1 + …)``
-    and the signs of the permutations that sort the i and the j. Order 0 is the determinant, order 1
-    the transposed adjugate. All of them are polynomials in the entries of the matrix; the derivative of
-    that of order k is that of order k + 1.
+    """The derivative of the determinant of a square matrix with respect to the matrix, ``order`` times.
 
     Parameters
     ----------
@@ -153,18 +151,20 @@ class TensorCofactor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the result: the axes of the matrix, ``order`` times."""
         shape = shape_of(args[1])
         return (*shape[:-2], *int(args[0]) * shape[-2:])
 
     @property
     def order(self) -> int:
-        """How many times the determinant is differentiated."""
+        """Return how many times the determinant is differentiated."""
         return int(self.args[0])
 
     matrix = argument(1, "The square matrix.")
 
     @property
     def operands(self) -> tuple[Any, ...]:
+        """Return the matrix as the only operand."""
         return (self.args[1],)
 
 
@@ -205,6 +205,7 @@ class TensorLogSumExp(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
+        """Return the shape of the tensor without the summed axes."""
         gone = {int(axis) for axis in args[1].args}
         return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
 
@@ -212,15 +213,18 @@ class TensorLogSumExp(TensorOperation):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes that are summed over."""
+        """Return the axes that are summed over."""
         return tuple(map(int, self.args[1].args))
 
     @property
     def operands(self) -> tuple[Any, ...]:
+        """Return the tensor as the only operand."""
         return (self.args[0],)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """The logarithm of the sum of exponentials, which may overflow where this node does not."""
+        """Return the entry at ``indices``: the logarithm of a sum of exponentials, which may overflow, unlike this
+        node.
+        """
         lengths = [self.tensor.shape[axis] for axis in self.axes]
         own = entry_indices(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
         rest, summed = iter(indices), iter(own)
@@ -231,12 +235,17 @@ class TensorLogSumExp(TensorOperation):
 
 
 def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
-    """One axis of a tensor as the user counts it, as a number from 0 on."""
+    """Return ``axis`` of ``tensor``, perhaps negative, as a number from 0 on; raise `ShapeError` if there is no such
+    axis.
+    """
     return checked_axes((axis,), tensor, owner)[0]
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
-    """Axes of a tensor as the user counts them, as numbers from 0 on; None means all."""
+    """Return ``axes`` of ``tensor``, perhaps negative, as numbers from 0 on; None means all.
+
+    Raises `ShapeError` if there is no such axis or one is named twice.
+    """
     rank = len(shape_of(tensor))
     if axes is None:
         return tuple(range(rank))

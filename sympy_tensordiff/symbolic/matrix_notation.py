@@ -1,10 +1,9 @@
-"""Einsum products as products of matrices, where they are.
+"""Einsum products written as matrix products, if they have such a form.
 
-The labels are the vertices of a network, vectors stand at its vertices and matrices are its edges.
-A tree becomes a product along the path between the labels of the result, or between two ends
-where all are summed; what hangs at a vertex of the path is a diagonal matrix there. A ring is a trace;
-other networks become trees or rings where two edges in a row are one product, which is multiplied with an edge
-between the same ends entry by entry.
+The labels are the vertices of a graph, vectors belong to its vertices and matrices are its edges. A tree becomes a
+product along the path between the labels of the result, or between two ends if all labels are summed; a subtree at a
+vertex of the path becomes a diagonal matrix there. A cycle is a trace. Other graphs are reduced to trees or cycles: two
+edges in series become one product, which is multiplied elementwise with an edge between the same vertices.
 """
 
 from __future__ import annotations
@@ -33,7 +32,11 @@ from sympy_tensordiff.symbolic.notation import (
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """The contraction of notations: scalars, and an element-wise or matrix product, or one in index notation."""
+    """Return the notation of an einsum product: scalars times an elementwise product, a matrix product, or a product in
+    index notation.
+
+    ``operands`` are the notations of the operands with the labels ``inputs``.
+    """
     if any(isinstance(operand, Variant) for operand in operands):
         return in_forms(lambda *forms: einsum_notation(inputs, output, forms, extents), *operands)
     fronts, tensors = [], []
@@ -46,7 +49,7 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
         return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
     parts = None
     if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
-        parts = _Network(tensors, extents).parts(output)
+        parts = _Network(tensors, extents).to_matrix_products(output)
     if parts is None:
         parts = [], _contraction(tensors, output)
     inner, tensor = parts
@@ -54,7 +57,7 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """The labels of sums over axes, not of products of matrices.
+    """Return the labels that are summed along an axis, rather than contracted in a matrix product.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -70,7 +73,7 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
-    """What is left to index notation; outer products are two vectors there."""
+    """Return the product in index notation; an outer product among the operands is split into its two vectors."""
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
         is_outer = isinstance(tensor, Outer)
@@ -79,7 +82,9 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction
 
 
 class _Network:
-    """Vectors at labels and matrices between them: ``matrices[i][k]`` has rows ``i`` and columns ``k``."""
+    """The graph of an einsum: vectors at labels and matrices between them; ``matrices[i][k]`` has rows ``i`` and
+    columns ``k``.
+    """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
         self.extents = extents
@@ -95,6 +100,7 @@ class _Network:
                 self.vectors[row] += [] if is_ones(factor) else [factor]
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
+        """Add the edge ``matrix`` between two labels, multiplied elementwise with an edge that is there."""
         known = self.matrices[row].get(column)
         if known is not None and isinstance(known, Transposed):
             row, column, known, matrix = column, row, self.matrices[column][row], transposed(matrix)
@@ -102,8 +108,11 @@ class _Network:
         self.matrices[row][column] = joined
         self.matrices[column][row] = transposed(joined)
 
-    def parts(self, output: str) -> tuple[list[Any], Any] | None:
-        """The scalars, and the tensor with axes ``output`` (None where there is none); None without such a form."""
+    def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
+        """Write the einsum as scalar factors times one scalar-, vector- or matrix-valued product.
+
+        Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
+        """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}
         matrix = None
@@ -120,22 +129,25 @@ class _Network:
             elif len(kept) == 1:
                 columns[kept[0]] = self._column(kept[0], ())
             else:
-                matrix = self._along(self._path(*kept), open_ends=True)
+                matrix = self._path_product(self._path(*kept), open_ends=True)
         if len(columns) == 2:
             return scalars, Outer(*(columns[label] for label in output))
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
+        """Return the number of edges between the labels of ``component``."""
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """A summed label between two others, which are neighbours themselves where there are some that are."""
+        """Return a label not in ``kept`` with exactly two edges, preferably between labels that share an edge; None if
+        there is none.
+        """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
         return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 
     def _join(self, label: str) -> None:
-        """One edge for the two at a label."""
+        """Replace the two edges at ``label`` by their product, one edge between the other ends."""
         ends = list(self.matrices[label])
         vectors = self.vectors[label]
         between = [Diagonal(product(factors=vectors))] if vectors else []
@@ -152,18 +164,18 @@ class _Network:
         self._connect(row, column, matrix)
 
     def _components(self) -> list[list[str]]:
-        """The connected parts, their labels in the order of the operands."""
+        """Return the connected components, their labels in the order of the operands."""
         found: list[list[str]] = []
         seen: set[str] = set()
         for label in self.vectors:
             if label not in seen:
-                reached = self._reached(label)
+                reached = self._breadth_first(label)
                 seen.update(reached)
                 found.append([other for other in self.vectors if other in reached])
         return found
 
-    def _reached(self, label: str) -> dict[str, str]:
-        """What is connected with a label, each with its predecessor on the way; the farthest last."""
+    def _breadth_first(self, label: str) -> dict[str, str]:
+        """Return the labels connected with ``label``, in breadth-first order, each with its predecessor."""
         before = {label: label}
         queue = [label]
         for current in queue:
@@ -174,14 +186,17 @@ class _Network:
         return before
 
     def _path(self, start: str, end: str) -> list[str]:
-        before = self._reached(end)
+        """Return the labels on the shortest path from ``start`` to ``end``."""
+        before = self._breadth_first(end)
         path = [start]
         while path[-1] != end:
             path.append(before[path[-1]])
         return path
 
-    def _at(self, label: str, without: Collection[str]) -> list[Any]:
-        """The vectors at a label, those made of what hangs there included."""
+    def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
+        """Return the vectors at ``label``, including the subtrees behind edges to labels not in ``without``, each as a
+        vector.
+        """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
             for other, matrix in self.matrices[label].items()
@@ -190,22 +205,27 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """The matrices and the vector that a matrix with columns ``label`` is multiplied by."""
+        """Return the matrices and the vector by which a matrix with columns ``label`` is multiplied; ``before`` is the
+        label of its rows.
+        """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
             return (self._column(label, (before,)),)
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        return product(factors=self._at(label, without) or [self._ones(label)])
+        """Return the elementwise product of all vectors at ``label`` as one vector, ones if there are none."""
+        return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
-    def _along(self, path: Sequence[str], open_ends: bool) -> Any:
-        """The product along a path; its ends are axes of the result, or closed by vectors."""
+    def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
+        """Return the product along ``path``; its ends are axes of the result if ``open_ends``, else they are closed by
+        vectors.
+        """
         factors: list[Any] = []
         for place, label in enumerate(path):
             beside = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
             if open_ends or len(beside) == 2:
-                vectors = self._at(label, beside)
+                vectors = self._vectors_at(label, beside)
                 factors += [Diagonal(product(factors=vectors))] if vectors else []
             else:
                 column = self._column(label, beside)
@@ -214,36 +234,39 @@ class _Network:
         return _chain(factors)
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """A tree without open ends: a product between two ends that are farthest apart, with few transposes."""
-        first = list(self._reached(component[0]))[-1]
-        last = list(self._reached(first))[-1]
+        """Return the scalar of a tree all of whose labels are summed: the product between two most distant ends, in the
+        direction with fewer transposes.
+        """
+        first = list(self._breadth_first(component[0]))[-1]
+        last = list(self._breadth_first(first))[-1]
         if first == last:
             vectors = self.vectors[first]
             left, right = vectors if len(vectors) == 2 else (self._ones(first), self._column(first, ()))
             return Chain((Row(left), right))
         ends = sorted((first, last), key=component.index)
         paths = [self._path(*ends), self._path(*ends[::-1])]
-        return min((self._along(path, open_ends=False) for path in paths), key=count_transposes)
+        return min((self._path_product(path, open_ends=False) for path in paths), key=count_transposes)
 
     def _ones(self, label: str) -> Any:
+        """Return the notation of a vector of ones along ``label``."""
         return Constant("ones", (self.extents[label],))
 
     def _trace(self, component: Sequence[str]) -> Any | None:
-        """The trace that a ring without open ends is; None for a tree."""
+        """Return the trace that a cycle without labels in the result is; None for a tree."""
         own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
         if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:
             return Call("trace", (own[0][1],))
         if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
             (labels, left), (others, right) = own
             return Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
-        ring = self._ring(component)
+        ring = self._cycle(component)
         if not ring:
             return None
         there, back = self._cyclic_product(ring), self._cyclic_product([ring[0], *ring[:0:-1]])
         return Call("trace", (min(there, back, key=count_transposes),))
 
-    def _ring(self, component: Sequence[str]) -> list[str]:
-        """The labels that are left when ends are taken away until none is there, in their order around."""
+    def _cycle(self, component: Sequence[str]) -> list[str]:
+        """Return the labels of the cycle in ``component``, in their order around; empty for a tree."""
         left = {label: set(self.matrices[label]) for label in component}
         ends = [label for label in component if len(left[label]) <= 1]
         while ends:
@@ -257,16 +280,17 @@ class _Network:
         return ring
 
     def _cyclic_product(self, ring: Sequence[str]) -> Any:
+        """Return the matrix product around the cycle ``ring``."""
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
-            vectors = self._at(label, (previous, following))
+            vectors = self._vectors_at(label, (previous, following))
             factors += [Diagonal(product(factors=vectors))] if vectors else []
             factors.append(self.matrices[label][following])
         return _chain(factors)
 
 
 def _chain(factors: list[Any]) -> Any:
-    """A product of matrices; unit matrices beside a diagonal one are what makes it one, and not written."""
+    """Return the product of matrices ``factors``; unit matrices are left out next to a diagonal matrix."""
     factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
     if any(isinstance(factor, Diagonal) for factor in factors):
         factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]

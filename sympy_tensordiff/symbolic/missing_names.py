@@ -1,4 +1,4 @@
-"""Names that other packages have: the errors for them say what to write instead."""
+"""Errors for names of other packages that do not exist here: they say what to write instead."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ METHODS = MappingProxyType(
 
 
 def shown(expr: Any) -> str:
-    """Return the text of an expression for a hint; ``A`` in place of a large one, ``…`` in place of an array."""
+    """Return the text of ``expr`` for a hint: ``A`` for a large expression, ``…`` for an array."""
     if isinstance(expr, Basic):
         return str(expr) if measures(expr).size <= _LARGE else "A"
     return "…" if getattr(expr, "ndim", 0) else str(expr)
 
 
 def of_ufunc(name: str, operands: Sequence[Any]) -> str:
-    """Return the message for a function of NumPy, applied to tensor expressions."""
+    """Return the error text for the NumPy function ``name`` applied to tensor expressions."""
     ours = _OF_NUMPY.get(name, name)
     known = ours in sys.modules["sympy_tensordiff"].__all__
     texts = ", ".join(map(shown, operands))
@@ -114,7 +114,7 @@ def of_ufunc(name: str, operands: Sequence[Any]) -> str:
 
 
 def of_module(name: str) -> NoReturn:
-    """Raise for ``td.name`` where there is no such name, with its replacement."""
+    """Raise `AttributeError` for a missing ``td.name``, with a replacement if one is known."""
     module = sys.modules["sympy_tensordiff"]
     text = f"module 'sympy_tensordiff' has no attribute {name!r}"
     if name in INSTEAD:
@@ -128,7 +128,7 @@ def of_module(name: str) -> NoReturn:
 
 
 def of_tensor(tensor: Any, name: str) -> NoReturn:
-    """Raise for ``tensor.name`` where there is no such attribute, with its replacement."""
+    """Raise `AttributeError` for a missing ``tensor.name``, with a replacement if one is known."""
     text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
         text += f"; write {METHODS[name].format(*[shown(tensor)] * 2)}"

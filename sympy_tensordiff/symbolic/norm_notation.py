@@ -1,7 +1,7 @@
-"""Norms in the scalars that stand in a formula of whole tensors: the root of ``x.T @ x`` is ``norm(x)``.
+"""Norms in scalars within a formula of tensors: the square root of ``x.T @ x`` is printed as ``norm(x)``.
 
-A derivative divides by a norm where that is not 0, and is 0 where it is (see `derivative.pullbacks`). On paper the
-convention is not written: ``Piecewise((1/sqrt(x.T @ x), Ne(x.T @ x, 0)), (0, True))`` is ``1/norm(x)``.
+A derivative divides by a norm where that is not 0, and is 0 where it is (see `derivative.pullbacks`). Printed forms
+leave this convention out: ``Piecewise((1/sqrt(x.T @ x), Ne(x.T @ x, 0)), (0, True))`` is ``1/norm(x)``.
 """
 
 from __future__ import annotations
@@ -13,24 +13,29 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 
 class NormOf(Expr):
-    """The norm of a tensor, in print only."""
+    """The norm of a tensor, used in printing only."""
 
     is_commutative = True
     is_real = True
 
     def _sympystr(self, printer: Any) -> str:
+        """SymPy's hook for `str`: ``norm(x)``."""
         return f"norm({printer._print(self.args[0])})"
 
     def _latex(self, printer: Any) -> str:
+        """SymPy's hook for LaTeX: double bars around the argument."""
         return rf"\left\|{printer._print(self.args[0])}\right\|"
 
     def _pretty(self, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: ``norm(x)``."""
         argument = prettyForm(*printer._print(self.args[0]).parens())
         return prettyForm(*stringPict.next("norm", argument), binding=prettyForm.FUNC)
 
 
 def with_norms(expr: Any) -> Any:
-    """A scalar with the norms in it by their name; what stands in tensors is theirs."""
+    """Return the scalar ``expr`` with roots of sums of squares replaced by `NormOf`; tensors and binders inside are not
+    entered.
+    """
     if not expr.args or getattr(expr, "is_tensor_expr", False) or getattr(expr, "is_binder", False):
         return expr
     if isinstance(expr, Pow) and (tensor := _squared(expr.base)) is not None and (2 * expr.exp).is_Integer:
@@ -42,7 +47,7 @@ def with_norms(expr: Any) -> Any:
 
 
 def _squared(expr: Any) -> Any | None:
-    """The ``x`` of ``x.T @ x``, the sum of the squares of all entries; None for all else."""
+    """Return ``x`` if ``expr`` is the sum of the squares of all its entries, else None."""
     if type(expr).__name__ != "EinsumProduct" or expr.rank or len(expr.operands) != 2:
         return None
     (one, other), (labels, others) = expr.operands, expr.inputs
@@ -50,7 +55,7 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _at_no_zero(expr: Piecewise) -> Any | None:
-    """The value of a choice that is 0 where a norm is that it divides by; None for all else."""
+    """Return the value of a `Piecewise` that divides by a norm and is 0 where the norm is; None for any other."""
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None
     value, condition = expr.args[0].args

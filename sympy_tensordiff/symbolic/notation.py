@@ -1,8 +1,8 @@
-"""What stands on paper for a whole tensor, before it is text, LaTeX or a picture.
+"""Notations: the printed form of a whole tensor as a small tree, before it becomes text, LaTeX or a picture.
 
-Nodes say how they are written by a small tree: products of matrices, element-wise products with
-their scalars in front, sums with signs. The tree has the value of the node, not its structure:
-factors are merged and signs pulled out, so that three printers need not do it three times.
+The tree has products of matrices, elementwise products with their scalars in front, and sums with signs. It has the
+value of the node, not its structure: factors are merged and signs pulled out, so that three printers need not do it
+three times.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from sympy import Basic, Mul, S, Symbol
 
 
 class Leaf(NamedTuple):
-    """A scalar, a variable or a comprehension, which SymPy's printer writes."""
+    """A scalar, a tensor symbol or a comprehension, which SymPy's printer prints."""
 
     node: Any
 
 
 class Constant(NamedTuple):
-    """``ones`` or ``zeros`` of a shape, or the unit tensor ``identity`` of shape ``shape + shape``."""
+    """A tensor of ``ones`` or ``zeros`` of a shape, or the delta tensor ``identity`` of shape ``shape + shape``."""
 
     name: str
     shape: tuple[Any, ...]
 
 
 class Sum(NamedTuple):
-    """Terms with signs, positive ones first; whether each is subtracted, and the term."""
+    """A sum of terms, positive ones first; each is paired with whether it is subtracted."""
 
     terms: tuple[tuple[bool, Any], ...]
 
 
 class Divisor(NamedTuple):
-    """What an element-wise product is divided by."""
+    """A divisor of an elementwise product, with its rank."""
 
     tensor: Any
     rank: int
 
 
 class Product(NamedTuple):
-    """A number, scalars of SymPy's, scalars made of tensors, and an element-wise product and its divisors."""
+    """An elementwise product: a number, SymPy scalars, scalars made of tensors (``inner``), factors and divisors."""
 
     number: Any
     scalars: tuple[Any, ...]
@@ -50,7 +50,7 @@ class Product(NamedTuple):
 
     @property
     def scalar(self) -> Any:
-        """The number and the scalars of SymPy's as one expression."""
+        """Return the number and the SymPy scalars as one expression."""
         rest = Mul(*self.scalars)
         if self.number == 1 or not self.scalars:
             return rest if self.number == 1 else self.number
@@ -58,7 +58,7 @@ class Product(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A product of matrices; a `Row` in front, a column at the end."""
+    """A matrix product; the first factor may be a `Row`, the last one a column vector."""
 
     factors: tuple[Any, ...]
 
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """A column times a row."""
+    """A column vector times a row vector."""
 
     column: Any
     row: Any
@@ -95,14 +95,14 @@ class Inverse(NamedTuple):
 
 
 class Power(NamedTuple):
-    """An element-wise power."""
+    """An elementwise power."""
 
     base: Any
     exponent: Any
 
 
 class Call(NamedTuple):
-    """A function of the package by its name, with the keywords it is called with."""
+    """A call of a function of this package by its name, with keyword arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -110,41 +110,43 @@ class Call(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """An element-wise function that has no name here: an expression of its arguments."""
+    """An elementwise function without a name here: an expression of its arguments."""
 
     template: Any
     args: tuple[Any, ...]
 
 
 class Repeated(NamedTuple):
-    """A scalar that is added to every entry of a tensor of a shape."""
+    """A scalar that is added to every entry of a tensor of the given shape."""
 
     scalar: Leaf
     shape: tuple[Any, ...]
 
 
 class Expanded(NamedTuple):
-    """A tensor with new axes of extent 1; whether each axis of the result is new."""
+    """A tensor with new axes of extent 1; ``new`` says for each axis of the result whether it is new."""
 
     tensor: Any
     new: tuple[bool, ...]
 
 
 class Variant(NamedTuple):
-    """What Python's text and formulas write in two ways, such as ``X*v[:, None]`` and ``diag(v) X``."""
+    """A notation that is printed differently in Python's text and in formulas, such as ``X*v[:, None]`` and ``diag(v)
+    X``.
+    """
 
     text: Any
     formula: Any
 
 
 def variant(text: Any, formula: Any) -> Any:
-    """The two forms as one notation: the form itself where both are the same."""
+    """Return the two forms as one notation: the form itself if both are the same."""
     text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
     return text if text == formula else Variant(text, formula)
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """The result of a change of notations, in text and in formulas where one of them has two forms."""
+    """Return ``change(*notations)``, separately for text and formulas if a notation has two forms."""
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
@@ -159,27 +161,27 @@ class Relation(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """Conditions joined by ``and`` or ``or``, or the opposite of one, ``not``."""
+    """Conditions joined by ``and`` or ``or``, or the negation ``not`` of one."""
 
     name: str
     conditions: tuple[Any, ...]
 
 
 class Indicator(NamedTuple):
-    """1 where a condition holds for the entries, 0 elsewhere."""
+    """The tensor that is 1 where a condition holds for the entries, 0 elsewhere."""
 
     condition: Any
 
 
 class Choice(NamedTuple):
-    """The value of the first branch whose condition holds for the entries, and the value where none does."""
+    """The value of the first branch whose condition holds for the entries, or ``rest`` if none holds."""
 
     branches: tuple[tuple[Any, Any], ...]
     rest: Any
 
 
 class Contraction(NamedTuple):
-    """What only index notation can say: operands with their labels, and the labels of the result."""
+    """A product that needs index notation: operands with their labels, and the labels of the result."""
 
     inputs: tuple[str, ...]
     output: str
@@ -190,11 +192,13 @@ NOTHING = Product(S.One, (), (), (), ())
 
 
 def total(terms: Iterable[Any]) -> Any:
-    """The sum of notations: nested sums joined, positive terms first, numbers last unless all others are negative."""
+    """Return the sum of ``terms``: nested sums joined, positive terms first, scalars last unless all others are
+    negative.
+    """
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
-    # A matrix stands before its own transpose: M + M.T.
+    # A matrix comes before its own transpose: M + M.T.
     written = [term for _, term in signed]
     signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _is_second(item[1], written)))
     if signed[0][0] and not signed[-1][0]:
@@ -203,7 +207,7 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _is_second(term: Any, terms: Sequence[Any]) -> bool:
-    """Whether a term is the transpose of another one."""
+    """Return whether ``term`` is the transpose of one of ``terms``."""
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
@@ -214,7 +218,9 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """An element-wise product of notations: products among the factors joined, scalars in front, sums at the end."""
+    """Return an elementwise product of notations: products among the factors merged, scalars in front, sums at
+    the end.
+    """
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
         forms = ([getattr(factor, form, factor) for factor in factors] for form in Variant._fields)
@@ -236,9 +242,9 @@ def product(
 
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
-    """The transpose of a notation of rank 2; the notation itself where it is symmetric by its form.
+    """Return the transpose of a notation of rank 2; the notation itself if it is symmetric by its form.
 
-    Sums are transposed term by term if ``by_terms``: not where a term may be a vector that is repeated to a matrix.
+    Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a matrix.
     """
     match matrix:
         case Transposed(inner):
@@ -269,7 +275,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two notations are equal; tuples of two classes are not, whatever they hold."""
+    """Return whether two notations are equal; tuples of different classes are not, even with equal elements."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -280,7 +286,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def _has_same_terms(one: Sum, other: Sum) -> bool:
-    """Whether two sums have the same terms with the same signs, in any order."""
+    """Return whether two sums have the same terms with the same signs, in any order."""
     rest = list(other.terms)
     for term in one.terms:
         place = next((n for n, own in enumerate(rest) if is_same(term, own)), None)
@@ -291,7 +297,9 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _fewer(matrix: Any, moved: Any) -> Any:
-    """The transpose of a product: the product if it is the same, ``moved``, or the whole where that has fewer."""
+    """Return the transpose of ``matrix``, a sum or product: ``matrix`` if ``moved``, its transposed parts, is equal,
+    else the form with fewer transposes.
+    """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
     most = count_transposes(matrix) + (not isinstance(matrix, Sum))
@@ -300,7 +308,7 @@ def _fewer(matrix: Any, moved: Any) -> Any:
 
 
 def count_transposes(notation: Any) -> int:
-    """The transposes that are factors or terms, and those of factors and terms of these."""
+    """Return the number of transposes among the factors or terms of ``notation``, nested ones included."""
     match notation:
         case Variant(text):
             return count_transposes(text)
@@ -314,7 +322,7 @@ def count_transposes(notation: Any) -> int:
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:
-    """What stands in front of a tensor, as a product of nothing else, and the tensor without it."""
+    """Return the scalars in front of a tensor, as a product of nothing else, and the tensor without them."""
     if not isinstance(notation, Product):
         return NOTHING, notation
     bare = product(factors=notation.factors, divisors=notation.divisors)
@@ -322,7 +330,7 @@ def split_scalar(notation: Any) -> tuple[Product, Any]:
 
 
 def in_front(scalar: Any) -> Product:
-    """A notation of rank 0 as a product that tensors may follow."""
+    """Return a notation of rank 0 as a product that tensors may follow."""
     if isinstance(scalar, Product):
         return scalar
     if not isinstance(scalar, Leaf):
@@ -332,7 +340,7 @@ def in_front(scalar: Any) -> Product:
 
 
 def _signed(term: Any) -> tuple[bool, Any]:
-    """Whether a term is subtracted, and what then is."""
+    """Return whether ``term`` is subtracted, and the term without its sign."""
     if isinstance(term, Product) and term.number.is_negative:
         return True, product(*term._replace(number=-term.number))
     if isinstance(term, Leaf) and term.node.could_extract_minus_sign():
@@ -347,21 +355,22 @@ def _signed(term: Any) -> tuple[bool, Any]:
 
 
 def _is_scalar(notation: Any) -> bool:
+    """Return whether ``notation`` is a scalar term."""
     return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 
 def is_filled_with_ones(notation: Any) -> bool:
-    """Whether a notation is a tensor of ones, of any rank."""
+    """Return whether ``notation`` is a tensor of ones, of any rank."""
     return isinstance(notation, Constant) and notation.name == "ones"
 
 
 def is_ones(notation: Any) -> bool:
-    """Whether a notation is a vector of ones, with which a product is a sum."""
+    """Return whether ``notation`` is a vector of ones, with which a product is a sum."""
     return is_filled_with_ones(notation) and len(notation.shape) == 1
 
 
 def index_names(notation: Contraction) -> dict[str, str]:
-    """A name for the index of each label: the label, unless an operand has a symbol of this name."""
+    """Return an index name for each label: the label, unless an operand has a symbol of this name."""
     labels = dict.fromkeys("".join(notation.inputs))
     taken = {str(symbol) for operand in notation.operands for symbol in _symbols(operand)}
     free = [letter for letter in "ijklmnpqrstuvwabcdefgh" if letter not in taken and letter not in labels]
@@ -369,6 +378,7 @@ def index_names(notation: Contraction) -> dict[str, str]:
 
 
 def _symbols(part: Any) -> set[Any]:
+    """Return the symbols in ``part``, a notation or anything in one."""
     if isinstance(part, tuple):
         return set().union(*map(_symbols, part))
     if isinstance(part, Basic):

@@ -1,4 +1,4 @@
-"""Notations as formulas: in LaTeX, and as two-dimensional pictures."""
+"""Notations as formulas: what LaTeX and two-dimensional forms share, and LaTeX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from sympy import Derivative, Mul, fraction
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import precedence_traditional
-from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.notation import (
     Applied,
@@ -37,7 +36,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     transposed,
 )
-from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer, with_sums
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
@@ -65,7 +64,7 @@ CONNECTIVES = {"and": r" \wedge ", "or": r" \vee ", "not": r"\neg "}
 
 
 class TraditionalWriter(Writer):
-    """How tightly formulas bind, and what those in LaTeX and in pictures have in common but for their signs."""
+    """The base of the writers of formulas in LaTeX and two-dimensional form; subclasses define signs and layout."""
 
     levels = MappingProxyType(
         {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
@@ -87,12 +86,16 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
+        """Return the notation to write in place of another: here a scalar that is added to a matrix becomes a multiple
+        of ones.
+        """
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
             return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
         return super().replacement(notation)
 
     def level(self, notation: Any) -> int:
+        """Return how tightly the form of ``notation`` binds."""
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
             return MUL
         if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
@@ -100,10 +103,13 @@ class TraditionalWriter(Writer):
         return super().level(notation)
 
     def has_two_factors(self, notation: Contraction) -> bool:
-        """Whether a contraction is written as a product of two tensors with their labels."""
+        """Return whether a contraction is written as a product of two tensors with their labels."""
         return False
 
     def row(self, notation: Row) -> Any:
+        """Return the form of a transposed vector; that of a product is the product of the transposed factors in
+        reverse.
+        """
         vector = notation.vector
         if not isinstance(vector, Chain):
             return self.superscript(vector, self.top)
@@ -111,33 +117,41 @@ class TraditionalWriter(Writer):
         return self.write(Chain((Row(column), *map(transposed, matrices[::-1]))))
 
     def outer(self, notation: Outer) -> Any:
+        """Return the form of a column times a row."""
         return self.write(Chain((notation.column, Row(notation.row))))
 
     def transposed(self, notation: Transposed) -> Any:
+        """Return the form of a transposed matrix."""
         matrix = notation.matrix
         is_inverse = isinstance(matrix, Inverse)
         return self.superscript(*(matrix.matrix, f"-{self.top}") if is_inverse else (matrix, self.top))
 
     def inverse(self, notation: Inverse) -> Any:
+        """Return the form of an inverse matrix."""
         return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> Any:
+        """Return the form of an elementwise power."""
         return self.superscript(notation.base, self.joined(self.power_sign, self.at(notation.exponent, 0)))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
-        """Factors of an element-wise product; ``alone`` says how tightly a single one has to bind."""
+        """Return the form of an elementwise product; a single factor is parenthesized if it binds less tightly than
+        ``alone``.
+        """
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """A scalar that something follows: sums need parentheses, as their body would go on."""
+        """Return the form of a scalar before other factors: sums get parentheses, as their body would seem to go on."""
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
     def relation(self, notation: Relation) -> Any:
+        """Return the form of a relation."""
         return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
 
     def connected(self, notation: Connected) -> Any:
+        """Return the form of conditions joined by a connective."""
         sign = self.connective(notation.name)
         is_not, parts = notation.name == "not", [self.write(part) for part in notation.conditions]
         parts = [
@@ -147,9 +161,11 @@ class TraditionalWriter(Writer):
         return self.joined(sign, *parts) if is_not else self.between(sign, parts)
 
     def indicator(self, notation: Indicator) -> Any:
+        """Return the form of an indicator: its condition in brackets."""
         return self.bracketed(self.write(notation.condition))
 
     def choice(self, notation: Choice) -> Any:
+        """Return the form of a choice by cases."""
         before, otherwise = self.words
         branches = [
             (self.at(value, 0), self.joined(before, self.write(condition))) for value, condition in notation.branches
@@ -157,6 +173,9 @@ class TraditionalWriter(Writer):
         return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
     def contraction(self, notation: Contraction) -> Any:
+        """Return the form of a contraction: the sum of the product of the entries, in brackets with the indices of the
+        result.
+        """
         names = index_names(notation)
         entries: list[Any] = []
         for labels, operand in zip(notation.inputs, notation.operands, strict=True):
@@ -175,7 +194,7 @@ class TraditionalWriter(Writer):
 
 
 class LatexWriter(TraditionalWriter):
-    """LaTeX; the text of tensors as a matrix calculus writes it."""
+    """The writer of LaTeX formulas in the notation of matrix calculus."""
 
     top = r"\top"
     minus = "- "
@@ -186,34 +205,46 @@ class LatexWriter(TraditionalWriter):
     has_sums = False
 
     def has_two_factors(self, notation: Contraction) -> bool:
+        """Return whether a contraction is written as a product of two tensors with their labels: it has a tensor as its
+        result and no constants.
+        """
         operands = notation.operands
         return bool(notation.output) and len(operands) == 2 and not any(isinstance(t, Constant) for t in operands)
 
     def parenthesized(self, form: str) -> str:
+        """Return ``form`` in parentheses."""
         return rf"\left({form}\right)"
 
     def bracketed(self, form: str) -> str:
+        """Return ``form`` in square brackets."""
         return rf"\left[{form}\right]"
 
     def subscript(self, form: str, below: Sequence[str]) -> str:
+        """Return ``form`` with indices as its subscript."""
         return f"{form}_{{{' '.join(below)}}}"
 
     def summed(self, indices: Sequence[str], body: str) -> str:
+        """Return a sum sign with the summation indices, and the body."""
         return rf"\sum_{{{', '.join(indices)}}} {body}"
 
     def cases(self, branches: Sequence[tuple[str, str]]) -> str:
+        """Return a cases environment."""
         return " ".join([r"\begin{cases}", r" \\ ".join(map(" & ".join, branches)), r"\end{cases}"])
 
     def delta(self, left: str, right: str) -> str:
+        """Return a Kronecker delta."""
         return rf"\delta_{{{left} {right}}}"
 
     def sign_of(self, sign: str) -> str:
+        """Return the LaTeX of a relation sign of Python."""
         return SIGNS[sign]
 
     def connective(self, name: str) -> str:
+        """Return the LaTeX of the connective ``name``."""
         return CONNECTIVES[name]
 
     def constant(self, constant: Constant) -> str:
+        """Return the symbol of a constant tensor, with its sizes if it has two or more axes."""
         rank = len(constant.shape)
         if rank == 0:
             return "0" if constant.name == "zeros" else "1"
@@ -224,6 +255,7 @@ class LatexWriter(TraditionalWriter):
         return symbol if rank == 1 else f"{symbol}_{{{sizes}}}"
 
     def product(self, notation: Product) -> str:
+        """Return the LaTeX of an elementwise product: scalars, then tensors, then the quotient by the divisors."""
         items = notation.inner + notation.factors
         text = self.scalar(notation, followed=bool(items or notation.divisors))
         if len(items) == 1 and not notation.divisors:
@@ -235,7 +267,7 @@ class LatexWriter(TraditionalWriter):
         return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
 
     def scalar(self, notation: Product, followed: bool) -> str:
-        """The scalars in front, with a blank behind; nothing for 1."""
+        """Return the scalars in front, with a blank after them if something is ``followed``; empty for 1."""
         sign = "- " if notation.number.is_negative else ""
         scalar = notation._replace(number=abs(notation.number)).scalar
         if not followed:
@@ -243,7 +275,9 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """The element-wise product of the factors, over that of the divisors; none for 1."""
+        """Return the elementwise product of the factors divided by that of the divisors, as a list of forms; empty if
+        there are neither.
+        """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:
             return [self.elementwise(factors, MUL)] if factors else []
@@ -255,6 +289,7 @@ class LatexWriter(TraditionalWriter):
         return [r" \oslash ".join([self.elementwise(factors, POW), *(self.at(divisor, POW) for divisor in divisors)])]
 
     def chain(self, notation: Chain) -> str:
+        """Return the LaTeX of a matrix product, with thin spaces next to names of several letters."""
         text, *rest = (self.at(factor, MUL if n else SCALED) for n, factor in enumerate(notation.factors))
         for factor in rest:
             # Words that touch other letters would be read as one: a thin space is between them.
@@ -263,11 +298,13 @@ class LatexWriter(TraditionalWriter):
         return str(text)
 
     def superscript(self, base: Any, above: str) -> str:
+        """Return ``base`` with the superscript ``above``."""
         form = self.at(base, ATOM)
         form = self.printer.parenthesize_super(form) if isinstance(base, Leaf) else form
         return f"{form}^{{{above}}}"
 
     def call(self, notation: Call) -> str:
+        """Return the LaTeX of a function call; a keyword argument becomes a subscript of the name."""
         first, *rest = args = self.arguments(notation.args)
         if notation.name in SPECIAL:
             return SPECIAL[notation.name] % ", ".join(args)
@@ -278,6 +315,9 @@ class LatexWriter(TraditionalWriter):
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
     def applied(self, notation: Applied) -> str:
+        """Return the LaTeX of an elementwise function: an undefined function by its name, with primes for
+        derivatives.
+        """
         args = self.parenthesized(", ".join(self.arguments(notation.args)))
         body, names = notation.template.expr, notation.template.variables
         body = body.shown() if isinstance(body, Subs) else body
@@ -288,12 +328,16 @@ class LatexWriter(TraditionalWriter):
         return f"{self.printer._print(notation.template)}{args}"
 
     def contraction(self, notation: Contraction) -> str:
+        """Return the LaTeX of a contraction, of two factors as a product with their labels."""
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
         return str(super().contraction(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
+        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript
+        already.
+        """
         base = self.at(tensor, ATOM)
         # What is above or below a function's arguments does not touch its indices; what is at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
@@ -301,97 +345,3 @@ class LatexWriter(TraditionalWriter):
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return self.subscript(base, indices)
-
-
-Form = Any
-
-
-class PrettyWriter(TraditionalWriter):
-    """Pictures; in Unicode or ASCII as the printer says."""
-
-    words = "for ", "otherwise"
-
-    def __init__(self, printer: Any) -> None:
-        super().__init__(printer)
-        self.is_unicode = bool(printer._use_unicode)
-        signs = ("⋅", "⊙", "⊙", "∑", "δ") if self.is_unicode else ("*", ".*", ".", "Sum", "delta")
-        self.times, self.by_entry, self.power_sign, self.sigma, self.unit = signs
-
-    def parenthesized(self, form: Form) -> Form:
-        return prettyForm(*form.parens())
-
-    def bracketed(self, form: Form) -> Form:
-        return prettyForm(*form.parens("[", "]"))
-
-    def joined(self, *parts: Any) -> Form:
-        return prettyForm(*stringPict.next(*parts))
-
-    def constant(self, constant: Constant) -> Form:
-        name = {"ones": "1", "zeros": "0", "identity": "I"}[constant.name]
-        if self.is_unicode and (constant.name != "identity" or len(constant.shape) > 1):
-            name = {"1": "𝟙", "0": "𝟘", "I": "𝕀"}[name]
-        return prettyForm(name)
-
-    def product(self, notation: Product) -> Form:
-        over, under = fraction(abs(notation.number) * Mul(*notation.scalars))
-        inner = [self.at(item, POW) for item in notation.inner]
-        divisors = [divisor.tensor for divisor in notation.divisors]
-        front = [] if over == 1 else [self.front(over)]
-        if notation.factors:
-            inner.append(self.elementwise(notation.factors, CONTRACTED if front or inner else 0))
-        below = [] if under == 1 else [self.front(under)]
-        below += [self.elementwise(divisors, MUL if below else 0)] if divisors else []
-        form = self.between(self.times, [*front, *inner] or [prettyForm("1")])
-        if below:
-            form = prettyForm(*stringPict.stack(form, stringPict.LINE, self.between(self.times, below)))
-        return self.joined("-", form) if notation.number.is_negative else form
-
-    def chain(self, notation: Chain) -> Form:
-        first, *rest = with_sums(notation)
-        return self.between(self.times, [self.at(first, SCALED if rest else 0), *(self.at(part, MUL) for part in rest)])
-
-    def superscript(self, base: Any, above: Any) -> Form:
-        form = self.at(base, ATOM)
-        exponent = stringPict(above) if isinstance(above, str) else above
-        top = stringPict(*exponent.left(" " * form.width()))
-        return prettyForm(*stringPict(*form.right(" " * exponent.width())).above(top))
-
-    def subscript(self, form: Form, below: Sequence[str]) -> Form:
-        indices = stringPict(", ".join(below))
-        indices.baseline = form.baseline - form.height()
-        return prettyForm(*form.right(indices))
-
-    def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Form:
-        if name == "abs":
-            return prettyForm(*args[0].parens("|", "|"))
-        return super().named(name, args, [(key, value) for key, value in keywords if value is not None])
-
-    def applied(self, notation: Applied) -> Form:
-        function = self.parenthesized(self.printer._print(notation.template))
-        return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
-
-    def sign_of(self, sign: str) -> str:
-        return {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}.get(sign, sign) if self.is_unicode else sign
-
-    def connective(self, name: str) -> str:
-        if not self.is_unicode:
-            return {"and": " and ", "or": " or ", "not": "not "}[name]
-        return {"and": " ∧ ", "or": " ∨ ", "not": "¬"}[name]
-
-    def cases(self, branches: Sequence[tuple[Any, Any]]) -> Form:
-        widest = max(value.width() for value, _ in branches)
-        lines = [self.joined(value, " " * (widest - value.width() + 2), where) for value, where in branches]
-        width = max(line.width() for line in lines)
-        rows = [prettyForm(*line.right(" " * (width - line.width()))) for line in lines]
-        return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
-
-    def summed(self, indices: Sequence[str], body: Form) -> Form:
-        sign = prettyForm(*stringPict(self.sigma).below(", ".join(indices)))
-        sign.baseline = 0
-        return self.joined(sign, " ", body)
-
-    def delta(self, left: str, right: str) -> Form:
-        return prettyForm(f"{self.unit}[{left}, {right}]")
-
-    def entry(self, tensor: Any, indices: Sequence[str]) -> Form:
-        return self.joined(self.at(tensor, ATOM), f"[{', '.join(indices)}]")

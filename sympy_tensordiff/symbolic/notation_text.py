@@ -1,7 +1,7 @@
-"""Notations as Python: what `str` of a whole tensor says, and what makes it again when typed in.
+"""Notations as Python text: the `str` of a whole tensor, which gives the tensor again when it is typed in.
 
-Python reads ``*``, ``/`` and ``@`` from the left and alike, so that a scalar in front of a product of
-matrices needs no parentheses, and an element-wise product of several tensors does.
+Python reads ``*``, ``/`` and ``@`` from the left and alike, so that a scalar in front of a product of matrices needs no
+parentheses, and an elementwise product of several tensors does.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ RELATIONS = {
 
 
 class Writer:
-    """Writes notations through a printer of SymPy's, which may be None where only levels are asked for.
+    """The base of the writers of notations: one method per class of notation, named after it. Forms are texts here.
 
-    Forms are texts here; writers of other forms join them, and set them in parentheses, in their own way.
+    ``printer``, a SymPy printer, may be None if only levels are needed. Writers of other forms override how forms are
+    joined and parenthesized.
     """
 
     levels: Mapping[type, int] = MappingProxyType({})
@@ -64,23 +65,23 @@ class Writer:
         self.printer = printer
 
     def write(self, notation: Any) -> Any:
-        """The form of a notation."""
+        """Return the form of ``notation``, by the method named after its class."""
         notation = self.replacement(notation)
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """The notation that this writer writes in place of another: one of two forms, a repeated scalar as it is."""
+        """Return the notation to write in place of another: the formula of a `Variant`, the scalar of a `Repeated`."""
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
         return notation.scalar if isinstance(notation, Repeated) else notation
 
     def at(self, notation: Any, least: int) -> Any:
-        """The form, in parentheses where it binds less tightly than ``least``."""
+        """Return the form of ``notation``, in parentheses if it binds less tightly than ``least``."""
         form = self.write(notation)
         return self.parenthesized(form) if self.level(notation) < least else form
 
     def level(self, notation: Any) -> int:
-        """How tightly the form of a notation binds."""
+        """Return how tightly the form of ``notation`` binds."""
         notation = self.replacement(notation)
         if isinstance(notation, Leaf):
             return int(self.level_of_leaf(notation.node))
@@ -91,25 +92,27 @@ class Writer:
         return ATOM if self.has_sums and is_sum(notation) else self.levels.get(type(notation), ATOM)
 
     def joined(self, *parts: Any) -> Any:
-        """Forms and texts from the left to the right."""
+        """Return forms and texts joined from left to right."""
         return "".join(parts)
 
     def between(self, sign: str, forms: Sequence[Any]) -> Any:
-        """Forms with a sign between them."""
+        """Return ``forms`` with ``sign`` between them."""
         return self.joined(forms[0], *(part for form in forms[1:] for part in (sign, form)))
 
     def parenthesized(self, form: Any) -> Any:
-        """The form in parentheses."""
+        """Return ``form`` in parentheses."""
         return f"({form})"
 
     def arguments(self, args: Sequence[Any]) -> list[Any]:
-        """The forms of what a function takes."""
+        """Return the forms of function arguments."""
         return [self.at(arg, 0) for arg in args]
 
     def leaf(self, leaf: Leaf) -> Any:
+        """Return the form of a leaf, printed by SymPy's printer."""
         return self.printer._print(leaf.node)
 
     def sum(self, notation: Sum) -> Any:
+        """Return the form of a sum."""
         parts: list[Any] = []
         for minus, term in notation.terms:
             parts += [" - " if minus else " + "] if parts else [self.minus] * minus
@@ -117,30 +120,35 @@ class Writer:
         return self.joined(*parts)
 
     def diagonal(self, notation: Diagonal) -> Any:
+        """Return the form of a diagonal matrix as a call of ``diag``."""
         return self.call(Call("diag", (notation.vector,)))
 
     def call(self, notation: Call) -> Any:
+        """Return the form of a function call."""
         return self.named(notation.name, self.arguments(notation.args), notation.keywords)
 
     def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Any:
-        """A call of a function by its name."""
+        """Return a call of the function ``name`` with the forms ``args`` and keyword arguments."""
         return self.joined(name, self.parenthesized(self.between(", ", [*args, *(f"{k}={v}" for k, v in keywords)])))
 
 
 class TextWriter(Writer):
-    """Python text."""
+    """The writer of Python text."""
 
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
     def replacement(self, notation: Any) -> Any:
+        """Return the notation to write in place of another: the text of a `Variant`."""
         return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
     def constant(self, constant: Constant) -> str:
+        """Return the text of a constant tensor as a function call."""
         name = "DeltaTensor" if constant.name == "identity" else constant.name
         extents = ", ".join(self.printer._print(extent) for extent in constant.shape)
         return f"{name}({extents})" if len(constant.shape) == 1 else f"{name}(({extents}))"
 
     def product(self, notation: Product) -> str:
+        """Return the text of an elementwise product or quotient."""
         number = notation.number
         factors = list(notation.inner + notation.factors)
         # A product of matrices may follow scalars, and a number may follow it.
@@ -161,28 +169,35 @@ class TextWriter(Writer):
         return "-" + text if number.is_negative else text
 
     def chain(self, notation: Chain) -> str:
+        """Return the text of a matrix product, with ``sum`` for products with ones."""
         first, *rest = with_sums(notation)
         return " @ ".join([self.at(first, SCALED), *(self.at(factor, POW) for factor in rest)])
 
     def row(self, notation: Row | Transposed) -> str:
+        """Return the text of a transposed vector or matrix."""
         return f"{self.at(notation[0], ATOM)}.T"
 
     transposed = row
 
     def expanded(self, notation: Expanded) -> str:
+        """Return the text of a tensor with new axes, as ``x[:, None]``."""
         axes = ", ".join("None" if is_new else ":" for is_new in notation.new)
         return f"{self.at(notation.tensor, ATOM)}[{axes}]"
 
     def outer(self, notation: Outer) -> Any:
+        """Return the text of an outer product as a call."""
         return self.call(Call("outer", notation))
 
     def inverse(self, notation: Inverse) -> Any:
+        """Return the text of an inverse as a call."""
         return self.call(Call("inv", notation))
 
     def power(self, notation: Power) -> str:
+        """Return the text of a power."""
         return f"{self.at(notation.base, POW + 1)}**{self.at(notation.exponent, POW)}"
 
     def applied(self, notation: Applied) -> Any:
+        """Return the text of an elementwise function: a call of ``elementwise`` with its name or a lambda."""
         body, names = notation.template.expr, notation.template.variables
         if isinstance(body, AppliedUndef) and body.args == names:
             function = body.func.__name__
@@ -191,24 +206,29 @@ class TextWriter(Writer):
         return self.named("elementwise", [function, *self.arguments(notation.args)])
 
     def relation(self, notation: Relation) -> Any:
+        """Return the text of a relation as a call, such as ``greater``."""
         return self.call(Call(RELATIONS[notation.sign], (notation.left, notation.right)))
 
     def connected(self, notation: Connected) -> Any:
+        """Return the text of joined conditions as calls, such as ``logical_and``."""
         first, *others = notation.conditions
         for condition in others:
             first = Call(f"logical_{notation.name}", (first, condition))
         return self.call(first if others else Call("logical_not", (first,)))
 
     def indicator(self, notation: Indicator) -> Any:
+        """Return the text of an indicator: its condition, whose entries are 1 or 0."""
         return self.write(notation.condition)
 
     def choice(self, notation: Choice) -> Any:
+        """Return the text of a choice as nested calls of ``where``."""
         rest = notation.rest
         for value, condition in reversed(notation.branches):
             rest = Call("where", (condition, value, rest))
         return self.call(rest)
 
     def contraction(self, notation: Contraction) -> Any:
+        """Return the text of a contraction: a ``sum`` over axes, or an ``EinsumProduct``."""
         if (total := sum_of_axes(notation)) is not None:
             return self.call(total)
         subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")
@@ -216,7 +236,7 @@ class TextWriter(Writer):
 
 
 def _with_one_root(factors: Sequence[Any]) -> list[Any]:
-    """Return scalar factors with the quotient of two roots of numbers as one root: ``sqrt(2/pi)``."""
+    """Return scalar factors with a quotient of two square roots of numbers as one root: ``sqrt(2/pi)``."""
     roots = [factor for factor in factors if factor.is_Pow and abs(factor.exp) == S.Half and factor.base.is_positive]
     roots = [factor for factor in roots if factor.is_number]
     if len({factor.exp for factor in roots}) < 2:
@@ -226,7 +246,7 @@ def _with_one_root(factors: Sequence[Any]) -> list[Any]:
 
 
 def sum_of_axes(notation: Contraction) -> Call | None:
-    """A contraction as the sum of a tensor over some axes; None for all others."""
+    """Return a contraction of one tensor as its sum over some axes; None for any other contraction."""
     labels, output = notation.inputs[0], notation.output
     kept = [label for label in labels if label in output]
     if len(notation.inputs) > 1 or output != "".join(kept) or len(set(labels)) != len(labels):
@@ -237,9 +257,10 @@ def sum_of_axes(notation: Contraction) -> Call | None:
 
 
 def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
-    """A notation with the only sum over axes of these extents in it as a mean; None where there is no such.
+    """Return ``notation`` with its only sum over axes of the given ``extents`` replaced by a mean; None if there is no
+    such sum.
 
-    The sum is the notation itself, ends a product of matrices, or is a factor, of a diagonal perhaps.
+    The sum may be the notation itself, the end of a matrix product, or a factor, perhaps in a diagonal matrix.
     """
     if isinstance(notation, Contraction):
         total = sum_of_axes(notation)
@@ -265,12 +286,12 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Whether a product of matrices is a sum and nothing else."""
+    """Return whether a matrix product is a sum and nothing else."""
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 
 
 def with_sums(chain: Chain) -> list[Any]:
-    """The factors of a product of matrices, sums in place of vectors of ones."""
+    """Return the factors of a matrix product, with a ``sum`` in place of the product with a vector of ones."""
     first, *rest = chain.factors
     if isinstance(first, Row) and is_ones(first.vector):
         kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest

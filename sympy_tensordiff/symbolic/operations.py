@@ -1,4 +1,4 @@
-"""What the classes of operations on whole tensors share: operands, shapes, substitution."""
+"""The base class of operations on whole tensors, and validation of operands and shapes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
 
 
 class TensorOperation(PrintedTensor, TensorExpr):
-    """Base of the operations on whole tensors. The shape is found at construction, from those of the operands."""
+    """The base class of operations on whole tensors; the shape is inferred from the operands at construction."""
 
     has_symbols_of_parts = True
     has_index_form = True
@@ -40,67 +40,87 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
+        """Return the interned node with these arguments and the inferred shape, without validation."""
         return cls._of_shape(args, cls._inferred(*args))
 
     @classmethod
     def _of_shape(cls, args: tuple[Basic, ...], shape: Shape) -> Any:
+        """Return the interned node with the arguments ``args`` and the known ``shape``, without validation."""
         node = interned(cls, args)
         node._shape = shape
         return node
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """The shape of the node of valid arguments."""
+        """Return the shape of the node with these arguments, which are valid."""
         raise NotImplementedError
 
     @property
     def shape(self) -> Shape:
+        """Return the extents, one per axis."""
         return self._shape
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """The tensors and scalars that the operation takes."""
+        """Return the tensors and scalars that the operation takes."""
         return tuple(self.args)
 
     @property
     def free_symbols(self) -> set[Basic]:
+        """Override `Basic.free_symbols`: return the free symbols of all arguments."""
         return walkers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
-        """The entry at ``indices`` in index notation, one level deep; None where it has none."""
+        """Return the entry at ``indices`` in index notation, one level deep; None for an operation without index
+        notation, such as an inverse.
+        """
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """The entry at ``indices`` as a scalar expression of entries of the operands, which ``read`` writes."""
+        """Return the entry at ``indices`` as a scalar expression of the operands' entries, each written by
+        ``read(operand, indices, varying)``.
+        """
         raise NotImplementedError
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
+        """Return the node with ``old`` replaced by ``new`` in all arguments; the shape is kept if ``new`` is a
+        placeholder of `subs`.
+        """
         if not is_placeholder(new):
             return super()._substituted(old, new)
         args = tuple(arg._subs(old, new) for arg in self.args)
         return self if args == self.args else self._of_shape(args, self._shape)
 
     def doit(self, **hints: Any) -> Any:
-        """The operation with its operands evaluated."""
+        """Override `Basic.doit`: return the operation with its operands evaluated; raise `UnsupportedError` for a huge
+        one.
+        """
         depth.refuse_walk(self, "doit")
         return super().doit(**hints)
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
+        """SymPy's hook for `simplify`: return the operation unchanged."""
         return self
 
 
 def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
-    """The entry of an operand as a node, which keeps what is shared; a scalar as it is."""
+    """Return the entry of ``operand`` at ``indices`` as a `TensorEntry` node, which keeps sharing; a scalar is returned
+    unchanged.
+    """
     return operand[tuple(indices)] if shape_of(operand) else operand
 
 
 def varying_in(indices: Iterable[Expr]) -> set[Any]:
-    """The symbols in some indices."""
+    """Return the free symbols of ``indices``."""
     return set().union(*(index.free_symbols for index in indices))
 
 
 def operand(value: Any, owner: str) -> Expr:
-    """``value`` as an operand: a tensor expression, or a real scalar."""
+    """Return ``value`` as an operand of ``owner``: a tensor expression or a real scalar.
+
+    Raises `ArgumentTypeError` for another object and `UnsupportedError` for a native matrix or array, or a scalar that
+    is complex or infinite.
+    """
     expr = as_expr(value, f"an operand of {owner}")
     if isinstance(expr, TensorExpr):
         return expr
@@ -134,18 +154,18 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def shape_of(expr: Any) -> Shape:
-    """The shape of an operand; that of a scalar is ``()``."""
+    """Return the shape of a tensor; ``()`` for a scalar."""
     return tuple(expr.shape) if isinstance(expr, TensorExpr) else ()
 
 
 def shape_tuple(shape: Any, owner: str) -> Tuple:
-    """``shape`` as the argument of a node; a number or a symbol alone is one axis."""
+    """Return ``shape`` as a tuple of validated extents; a single number or symbol means one axis."""
     extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
     return Tuple(*(checked_extent(extent, owner) for extent in extents))
 
 
 def refuse_scalars(operands: Iterable[Any], owner: str) -> None:
-    """Raise where no operand of an element-wise node has an axis."""
+    """Raise `ShapeError` if all ``operands`` of the elementwise node ``owner`` are scalars."""
     operands = tuple(operands)
     if not any(map(shape_of, operands)):
         shown = ", ".join(map(str, operands))

@@ -1,9 +1,9 @@
-"""Operators on whole tensors, and SymPy's own sums, products and powers of them: entry by entry.
+"""Operators of tensor expressions, elementwise, and SymPy's own sums, products and powers of tensors.
 
-Importing this module gives `TensorExpr` its operators. SymPy has postprocessors for ``Add(A, B)``,
-``Mul(2, A)`` and ``Pow(2, A)``, also where its own rules of derivation make them.
+Importing this module gives `TensorExpr` its operators. SymPy has postprocessors for ``Add(A, B)``, ``Mul(2, A)`` and
+``Pow(2, A)``, which its own differentiation rules build too.
 
-Parts of tensors, ``A[0]``, ``A[1:-1]``, ``A[:, ::2]``, are comprehensions of entries at other places.
+Slices such as ``A[0]``, ``A[1:-1]``, ``A[:, ::2]`` are comprehensions over index maps.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ from sympy_tensordiff.symbolic.whole import comparison, is_whole, refuse_asked, 
 
 
 def add(*terms: Any) -> Any:
-    """The sum of tensors and scalars."""
+    """Return the sum of ``terms``, tensors and scalars; zeros are dropped, and equal tensors with symmetric variables
+    are collected.
+    """
     checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
-    kept = _collected([term for term in checked if not _is_zero(term)])
+    kept = _collect_symmetric_terms([term for term in checked if not _is_zero(term)])
     if not any(map(shape_of, kept)):
         return FilledTensor(Add(*kept), shape)
     return kept[0] if len(kept) == 1 else TensorAdd(*kept)
 
 
-def _collected(terms: list[Any]) -> list[Any]:
-    """Terms of which no two are multiples of one tensor of symmetric ones: ``S @ w + S.T @ w`` is ``2*S @ w``.
+def _collect_symmetric_terms(terms: list[Any]) -> list[Any]:
+    """Return ``terms`` with multiples of one tensor added up if symmetric variables occur: ``S @ w + S.T @ w`` is ``2*S
+    @ w``.
 
-    Others stay as they are written.
+    Other terms stay as they are written.
     """
     counts: dict[Any, Any] = {}
     for term in terms:
@@ -60,7 +63,7 @@ def _collected(terms: list[Any]) -> list[Any]:
 
 
 def multiply(*factors: Any) -> Any:
-    """The product of tensors and scalars, numbers merged: ``-(-A)`` is A."""
+    """Return the product of ``factors``, tensors and scalars, with numeric factors merged: ``-(-A)`` is A."""
     coefficient, rest = S.One, []
     for factor in factors:
         number, others = _coefficient(operand(factor, "operator *"))
@@ -75,12 +78,12 @@ def multiply(*factors: Any) -> Any:
 
 
 def _is_zero(expr: Any) -> bool:
-    """Whether a tensor is filled with zeros, as SymPy's rules of derivation leave many."""
+    """Return whether ``expr`` is a tensor filled with zeros."""
     return isinstance(expr, FilledTensor) and bool(expr.value == 0) and bool(expr.shape)
 
 
 def _coefficient(factor: Any) -> tuple[Any, list[Any]]:
-    """The number in a factor, and the other factors."""
+    """Return the numeric coefficient of ``factor``, 1 if it has none, and the list of the other factors."""
     if factor.is_Number:
         return factor, []
     if not isinstance(factor, TensorMul) or not factor.operands[0].is_Number:
@@ -90,7 +93,7 @@ def _coefficient(factor: Any) -> tuple[Any, list[Any]]:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """``base ** exponent``."""
+    """Return ``base ** exponent``, elementwise; exponents 0 and 1 are evaluated."""
     base, exponent = operand(base, "operator **"), operand(exponent, "operator **")
     if exponent == 0:
         return FilledTensor(S.One, base.shape)
@@ -100,30 +103,30 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """``left - right``."""
+    """Return ``left - right``."""
     right = operand(right, "operator -")
     return add(left, multiply(S.NegativeOne, right) if shape_of(right) else -right)
 
 
 def divide(left: Any, right: Any) -> Any:
-    """``left / right``."""
+    """Return ``left / right``, elementwise."""
     right = operand(right, "operator /")
     return multiply(left, power(right, S.NegativeOne) if shape_of(right) else operand(1 / right, "operator /"))
 
 
 def floor_divide(left: Any, right: Any) -> Any:
-    """``floor(left / right)``."""
+    """Return ``floor(left / right)``, elementwise."""
     return elementwise(floor, divide(left, right))
 
 
 def remainder(left: Any, right: Any) -> Any:
-    """``left - right*floor(left / right)``, as Python's own ``%``."""
+    """Return ``left - right*floor(left / right)``, elementwise, as Python's ``%``."""
     return subtract(left, multiply(right, floor_divide(left, right)))
 
 
 @explained
 def matmul(A: Expression, B: Expression) -> Any:
-    """``A @ B`` by NumPy's rule: of matrices and vectors, and of stacks of matrices in the last two axes.
+    """Return ``A @ B`` by NumPy's rule: for matrices and vectors, and stacks of matrices in the last two axes.
 
     Parameters
     ----------
@@ -171,7 +174,7 @@ def matmul(A: Expression, B: Expression) -> Any:
 
 
 def transposed(tensor: Any) -> Any:
-    """``A.T`` of a matrix; a vector and a scalar are their own."""
+    """Return ``A.T`` of a matrix; a vector or a scalar is returned unchanged. Raise `ShapeError` for a higher rank."""
     if tensor.rank > 2:
         raise ShapeError(
             f"{short(tensor)}.T: the transpose is that of a matrix, not of a tensor of rank {tensor.rank}; name the "
@@ -200,9 +203,13 @@ COMPARISONS = {"lt": ("<", "less"), "le": ("<=", "less_equal"), "gt": (">", "gre
 
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
+    """Return the method ``name`` of a binary operator: ``function`` if an operand is a whole tensor, else SymPy's;
+    ``reflected`` swaps the operands.
+    """
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
+        """Return the result of the operator; a third argument, the modulus of ``pow``, is left to SymPy."""
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
         if name == "__mul__" and is_whole(other):
@@ -213,14 +220,19 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
 
 
 def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the method ``name`` of a unary operator: ``function`` for a whole tensor, else SymPy's."""
     scalar = getattr(Expr, name)
     return lambda self: function(self) if is_whole(self) else scalar(self)
 
 
 def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any]:
+    """Return the method ``name`` of a comparison: an error for whole tensors, which suggests ``td.<function>``, else
+    SymPy's.
+    """
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any) -> Any:
+        """Return SymPy's comparison; raise `UnsupportedError` if a side is a whole tensor."""
         for value in (self, other):
             refuse_whole(value, f"operator {sign}", comparison(function))
         return scalar(self, other)
@@ -229,7 +241,9 @@ def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any
 
 
 def rebuilt(expr: Basic) -> Basic:
-    """Postprocessor of SymPy's Add, Mul and Pow: those of whole tensors become ours."""
+    """SymPy's postprocessor of `Add`, `Mul` and `Pow`: return the tensor operation if an argument is a whole tensor,
+    else ``expr``.
+    """
     if not any(map(is_whole, expr.args)):
         return expr
     function = OF_SYMPY.get(type(expr))
@@ -245,7 +259,7 @@ def rebuilt(expr: Basic) -> Basic:
 
 
 def install(tensor_class: Any) -> None:
-    """Give the base class of tensors its operators and postprocessors."""
+    """Add operators, slicing, ``T`` and SymPy's postprocessors to ``tensor_class``."""
     methods: dict[str, Callable[..., Any]] = {}
     for name, function in OPERATORS.items():
         for reflected in (False, True):
@@ -266,7 +280,7 @@ def install(tensor_class: Any) -> None:
 
 
 def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
-    """What NumPy's basic indexing selects: an index takes an axis away, None makes one of extent 1.
+    """Return the part that NumPy's basic indexing selects: an index removes an axis, None inserts one of extent 1.
 
     Parameters
     ----------
@@ -306,7 +320,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
         if index is None:
             shape.append(S.One)
         elif isinstance(index, slice):
-            start, step, length = _range(index, next(extents), tensor)
+            start, step, length = _slice_range(index, next(extents), tensor)
             places.append((start, step, len(shape)))
             shape.append(length)
         else:
@@ -316,6 +330,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
+        """Return the entry of ``tensor`` that is the entry of the part at ``at``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return read(tensor, TensorEntry(tensor, *full).indices)
 
@@ -324,7 +339,10 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
 
 
 def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
-    """The indices with one for each axis: whole axes in place of an ellipsis, and at the end."""
+    """Return ``indices`` with one per axis: full slices replace an ellipsis and are appended at the end.
+
+    Raises `ShapeError` for more indices than axes and `IndexExpressionError` for two ellipses.
+    """
     given = sum(index is not None and index is not Ellipsis for index in indices)
     dots = [place for place, index in enumerate(indices) if index is Ellipsis]
     if given > tensor.rank or len(dots) > 1:
@@ -337,8 +355,11 @@ def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
     return [*indices[:place], *[slice(None)] * (tensor.rank - given), *indices[place + 1 :]]
 
 
-def _range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
-    """The start, the step and the length of a slice; negative numbers count from the end of the axis."""
+def _slice_range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
+    """Return start, step and length of a slice of an axis; negative numbers count from the end.
+
+    Raises `IndexExpressionError` for the step 0 and `ShapeError` if the slice is empty.
+    """
     step = 1 if index.step is None else as_int(index.step, "the step of a slice")
     bounds = [None if bound is None else as_expr(bound, "a bound of a slice") for bound in (index.start, index.stop)]
     if step == 0:

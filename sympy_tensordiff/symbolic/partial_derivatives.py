@@ -1,4 +1,4 @@
-"""Partial derivatives of functions that have no formula, in SymPy's notation.
+"""Unevaluated partial derivatives of undefined functions, corrected where SymPy confuses equal arguments.
 
 SymPy compares ``Subs(expr, variables, point)`` after it has named each variable by the text of its point, so that
 ``Subs(Derivative(h(t, u), t), (t, u), (x, x))`` equals the one by ``u``. Here every argument of the function has a
@@ -23,7 +23,7 @@ _FIRST = 2_900_000
 
 
 class Subs(sympy.Subs):
-    """SymPy's ``Subs`` of a derivative, in which variables with equal points stay distinct.
+    """SymPy's ``Subs`` of a derivative, with variables kept distinct whose points are equal.
 
     The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
     `Subs` of one variable is equal to this one.
@@ -33,21 +33,24 @@ class Subs(sympy.Subs):
 
     def __new__(cls, expr: Any, variables: Any, point: Any, **assumptions: Any) -> Any:
         if isinstance(expr, Subs):  # SymPy would join the two, which have variables of the same names
-            return _at(expr, _in_turn(sympy.Subs(sympy.S.Zero, variables, point)))
+            return _evaluate_at(expr, _point_values(sympy.Subs(sympy.S.Zero, variables, point)))
         plain = sympy.Subs(expr, variables, point)
         if not isinstance(plain, sympy.Subs):
             return plain
-        rule = _in_turn(plain)
+        rule = _point_values(plain)
         derivative = plain.expr
         if not isinstance(derivative, sympy.Derivative):
-            return _at(derivative, rule)
+            return _evaluate_at(derivative, rule)
         if plain.variables != sympy.Tuple(*_variables(len(rule))) or not derivative.free_symbols <= set(rule):
             known, args = orders_of(derivative), derivative.expr.args
-            return plain if known is None else partial_derivative(*known, [_at(arg, rule) for arg in args])
+            return plain if known is None else partial_derivative(*known, [_evaluate_at(arg, rule) for arg in args])
         return cls._unchecked(derivative, plain.variables, plain.point)
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
+        """Return the node for ``derivative`` at ``point`` without normalisation: a `Derivative` of this module, or a
+        `Subs` if the only argument is not a variable.
+        """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
         return sympy.Expr.__new__(Derivative, derivative, sympy.Tuple(*variables), sympy.Tuple(*point))
@@ -61,14 +64,16 @@ class Subs(sympy.Subs):
     __hash__ = sympy.Subs.__hash__
 
     def _xreplace(self, rule: Mapping[Any, Any]) -> tuple[Any, bool]:
-        """Only the arguments may change: the variables are bound, and nothing else is in the derivative."""
+        """Override `Basic._xreplace`: replace in the point only; the variables are bound, and nothing else is free in
+        the derivative.
+        """
         if self in rule:
             return rule[self], True
         point, changed = self.point._xreplace(rule)
         return (self._unchecked(self.expr, self.variables, point), True) if changed else (self, False)
 
     def doit(self, **hints: Any) -> Any:
-        """The derivative of a function that has a formula by now."""
+        """Override `Basic.doit`: return the derivative evaluated at the point, if the function has a formula by now."""
         point = [arg.doit(**hints) for arg in self.point] if hints.get("deep", True) else self.point
         if orders_of(self.expr) is not None and isinstance(self.expr.expr, AppliedUndef):
             return self.func(self.expr, self.variables, point)
@@ -76,17 +81,19 @@ class Subs(sympy.Subs):
         for variable, times in self.expr.variable_count:
             for _ in range(int(times)):
                 body = _differentiated(body, variable)
-        return _at(body, dict(zip(self.variables, point, strict=True)))
+        return _evaluate_at(body, dict(zip(self.variables, point, strict=True)))
 
     evalf = n = sympy.Expr.evalf
 
     def _eval_evalf(self, prec: int) -> Any:
-        """The number, where there is one."""
+        """SymPy's hook for `evalf`: return the number if the derivative has a formula, else the node itself."""
         value = self.doit()
         return self if value == self else value._eval_evalf(prec)
 
     def _eval_derivative(self, s: Any) -> Any:
-        """The chain rule: by each argument in turn."""
+        """SymPy's hook for `diff`: return the derivative with respect to ``s`` by the chain rule, one term per
+        argument.
+        """
         known = orders_of(self.expr)
         if known is None:
             value = self.doit()
@@ -101,7 +108,9 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """SymPy's own node to print: arguments that are variables, or that nothing is differentiated by, are in it."""
+        """Return the native SymPy node to be printed: only arguments that are differentiated and are not variables stay
+        substituted.
+        """
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
         rule, bound, point = {}, [], []
@@ -115,18 +124,17 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
+        """SymPy's hook of the printers: print the native node."""
         return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
 
 
 class Derivative(Subs):
-    """That of a function of several arguments, or of a variable, equal to nothing of SymPy's.
-
-    SymPy's printers set it in parentheses by this name.
-    """
+    """A `Subs` of several arguments, or of a variable: it equals no native SymPy node."""
 
     def _hashable_content(self) -> Any:
+        """SymPy's hook for hashing: the arguments."""
         return self.args
 
     def __eq__(self, other: Any) -> bool:
@@ -136,54 +144,59 @@ class Derivative(Subs):
 
 
 def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]) -> Any:
-    """The derivative of ``function(*args)``, ``orders[n]`` times by its argument ``n``.
+    """Return the derivative of ``function(*args)``, ``orders[n]`` times with respect to its argument ``n``.
 
-    SymPy's ``Derivative(g(a, b), a)`` where each of these arguments is a symbol that no other one depends on. Entries
-    of tensors may become the same one when other tensors or indices are put in, of which SymPy knows nothing.
+    It is SymPy's ``Derivative(g(a, b), a)`` if each of these arguments is a symbol that no other argument depends on.
+    Entries of tensors may become equal when other tensors or indices are substituted, which SymPy does not know.
     """
     wrt = [(n, order) for n, order in enumerate(orders) if order]
     if all(_is_variable(args, n) and (len(args) == 1 or args[n].is_Symbol) for n, _ in wrt):
-        return sympy.Derivative(_applied(function, args), *((args[n], order) for n, order in wrt))
-    return _closed((function, orders), args)
+        return sympy.Derivative(_unevaluated_call(function, args), *((args[n], order) for n, order in wrt))
+    return _distinct_derivative((function, orders), args)
 
 
-def _closed(known: Any, args: Sequence[Any]) -> Any:
-    """The derivative in the classes of this module."""
+def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
+    """Return the derivative ``known``, a function and its orders, at ``args`` in the classes of this module."""
     function, orders = known
     variables = _variables(len(args))
     wrt = ((v, order) for v, order in zip(variables, orders, strict=True) if order)
-    return Subs._unchecked(sympy.Derivative(_applied(function, variables), *wrt), variables, args)
+    return Subs._unchecked(sympy.Derivative(_unevaluated_call(function, variables), *wrt), variables, args)
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """An expression with the classes of this module wherever SymPy's own compare wrongly, or may do so later.
+    """Return ``expr`` with the classes of this module in place of SymPy's that compare wrongly, or may do so later.
 
-    Nodes are told apart by identity, since two that SymPy calls equal may be different ones. Classes of the package
-    are left as they are: they are made of such expressions. In a template any value may take the place of a symbol.
+    Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
+    entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
     """
     return _Distinct(template).run(expr)
 
 
 class _Distinct(Rewriting):
+    """The traversal of `distinct`."""
+
     def __init__(self, template: bool) -> None:
         super().__init__()
         self.template = template
 
     def rebuilt(self, expr: Any, scope: Any) -> Any:
+        """Return ``expr`` with rebuilt arguments, in the classes of this module if SymPy's would compare wrongly."""
         if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
             return expr
         parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
         args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
-        is_doubtful = _is_doubtful(expr, self.template)
+        is_doubtful = _is_confusable(expr, self.template)
         if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
             return expr
         if is_doubtful and isinstance(expr, sympy.Derivative):
-            return _closed(orders_of(expr), args[0].args)
+            return _distinct_derivative(orders_of(expr), args[0].args)
         return (Subs if type(expr) is sympy.Subs else expr.func)(*args)
 
 
-def _is_doubtful(node: Any, template: bool) -> bool:
-    """Whether a node is one of SymPy's that is equal to another one where two arguments are, or become, equal."""
+def _is_confusable(node: Any, template: bool) -> bool:
+    """Return whether ``node`` is a native derivative or `Subs` that SymPy confuses with another if two arguments are,
+    or become, equal.
+    """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
         return isinstance(node.expr, sympy.Derivative) or is_one_in_another or len(set(node.point)) < len(node.point)
@@ -194,10 +207,9 @@ def _is_doubtful(node: Any, template: bool) -> bool:
 
 
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """The function that an unevaluated ``Derivative(f(a, b), a)`` is of, and how often by each argument.
+    """Return the function of an unevaluated ``Derivative(f(a, b), a)`` and the order with respect to each argument.
 
-    Each variable is an argument of its own, and nothing in another argument depends on it; None where it is not as
-    simple.
+    None if a variable is not exactly one argument, if another argument may depend on it, or if an order is symbolic.
     """
     applied = derivative.expr
     if not isinstance(applied, sympy.Function):
@@ -211,8 +223,8 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
     return applied.func, tuple(orders)
 
 
-def _applied(function: Any, args: Sequence[Any]) -> Any:
-    """``function(*args)``, unevaluated where SymPy makes something else of it."""
+def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
+    """Return ``function(*args)``, unevaluated if SymPy would evaluate it."""
     applied = function(*args)
     if isinstance(applied, function) and applied.args == tuple(args):
         return applied
@@ -221,13 +233,15 @@ def _applied(function: Any, args: Sequence[Any]) -> Any:
 
 @cache
 def _variables(size: int) -> tuple[Any, ...]:
-    """The variables of a function of ``size`` arguments."""
+    """Return the dummies for the arguments of a function of ``size`` arguments, the same ones at each call."""
     names = ["xi"] if size == 1 else [f"xi_{n + 1}" for n in range(size)]
     return tuple(sympy.Dummy(name, dummy_index=_FIRST + n, real=True) for n, name in enumerate(names))
 
 
 def _is_variable(args: Sequence[Any], position: int) -> bool:
-    """Whether an argument is an entry of a variable tensor, or a scalar symbol, that no other argument depends on."""
+    """Return whether argument ``position`` is an entry of a tensor symbol or a real scalar symbol that no other
+    argument depends on.
+    """
     arg = args[position]
     is_symbol = isinstance(arg, sympy.Symbol) and not arg.is_integer
     return (
@@ -238,29 +252,37 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Whether another argument may depend on an argument: entries of one tensor may be the same entry."""
+    """Return whether another argument may depend on argument ``position``; entries of one tensor may be the
+    same entry.
+    """
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg
     return any(base in other.free_symbols for n, other in enumerate(args) if n != position)
 
 
 def _differentiated(formula: Any, variable: Any) -> Any:
-    """The derivative of a formula; SymPy's own rules would merge those of named functions in it."""
+    """Return the derivative of ``formula`` with respect to ``variable``, by the rules of this package if it has
+    undefined functions.
+    """
     if formula.has(AppliedUndef, sympy.Subs):
         return hooks.derivative(formula, variable)
     return formula.diff(variable)
 
 
-def _in_turn(plain: sympy.Subs) -> dict[Any, Any]:
-    """The values of the variables; SymPy joins `Subs` of a `Subs`, so that a point may hold later variables."""
+def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
+    """Return the value of each variable of a native `Subs`, with later variables substituted, since SymPy joins nested
+    ones.
+    """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):
         rule[variable] = value.xreplace(rule)
     return rule
 
 
-def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
-    """An expression with values for its variables, which unevaluated derivatives keep."""
+def _evaluate_at(expr: Any, rule: Mapping[Any, Any]) -> Any:
+    """Return ``expr`` with its variables replaced by ``rule``; unevaluated derivatives with respect to them are kept as
+    such.
+    """
     changed = dict(rule)
     walk = sympy.preorder_traversal(expr)
     for node in walk:
@@ -272,6 +294,6 @@ def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
             changed[node] = (
                 sympy.Subs(node, *zip(*rule.items(), strict=True))
                 if known is None
-                else partial_derivative(*known, [_at(arg, rule) for arg in node.expr.args])
+                else partial_derivative(*known, [_evaluate_at(arg, rule) for arg in node.expr.args])
             )
     return expr.xreplace(changed)

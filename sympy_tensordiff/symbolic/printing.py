@@ -1,9 +1,8 @@
-"""Text, LaTeX and two-dimensional form of the classes, as a person would write them.
+"""Printing of nodes as text, LaTeX and two-dimensional form: mixins with the methods that SymPy's printers call.
 
-SymPy's printers look for a method on the object first; the classes take theirs from here.
-
-SymPy's code printers know no ranges, guards and shapes, so they are refused with the way to ours (`NoCode`). A printer
-asks the node for a method of its own name first. `sympy.lambdify` prints code, too.
+SymPy's code printers know nothing of ranges, guards and shapes, so for them nodes raise an error that names the
+functions of this package (`NoCode`). A printer first asks the node for a method of its own name. `sympy.lambdify`
+prints code, too.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 
 
 def short(tensor: Any) -> str:
-    """A tensor in an error message: its name, a comprehension in parentheses."""
+    """Return the text of a tensor for an error message: its name, or another expression in parentheses."""
     return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
 def names_a_point(printer: Any) -> bool:
-    """Whether `Subs` asks for a text that only equal points have; it compares nothing else of them.
+    """Return whether ``printer`` is that of SymPy's `Subs`, which compares points by their texts.
 
-    Tensors of one name and two shapes would be the same to it, and to SymPy's caches.
+    Tensors with one name and two shapes need different texts there.
     """
     return type(printer).__qualname__.startswith("Subs.__new__.")
 
 
 def refuse_unprintable(node: Any, notation: str) -> None:
-    """Raise where a text would overflow the stack, or be longer than anyone reads.
+    """Raise `UnsupportedError` if the form called ``notation`` would overflow the stack, or be too long to read.
 
-    What is shared is written out at each place, so that the text of a small graph may be endless.
+    A shared part is printed at each of its occurrences, so that the text of a small graph may be huge.
     """
     found = measures(node)
     if found.is_unprintable:
@@ -58,9 +57,10 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text of what is too large for one, or of a point that `Subs` names; None for all else.
+    """Return the text of ``node`` if it is too large to print as one expression, or a point of `Subs`; None otherwise.
 
-    What is too large is shown by its parts, one per line, where it is printed alone, and has a short text elsewhere.
+    A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
+    text.
     """
     found = measures(node)
     if found.is_unprintable:  # a text all the same: messages and debuggers need one
@@ -71,12 +71,12 @@ def text_instead(node: Any, printer: Any) -> str | None:
 
 
 def described(node: Any, end: str = "") -> str:
-    """Return the class and the size of an expression, in place of its text."""
+    """Return the class and the size of an expression, in place of its text, followed by ``end``."""
     return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
 
 
 def in_parts(node: Any) -> str | None:
-    """Return the parts of an expression and what is left of it, one per line; None where that is too long as well."""
+    """Return the named parts of an expression and what remains, one per line; None if that is too long as well."""
     if len(nodes_in([node])) > MOST_NODES:
         return None
     lines = hooks.lines(node)
@@ -95,9 +95,10 @@ MOST_LINES = 60
 
 
 class Printed:
-    """Text as the constructor call; the base of the mixins with the print methods."""
+    """The base of the printing mixins: text as the call of the constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`: body and limits."""
         other = text_instead(self, printer)
         if other is not None:
             return other
@@ -108,6 +109,7 @@ class Printed:
         return f"{type(self).__name__}({', '.join([shown_body(printer, self.body), *limits])})"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `srepr`: the constructor call."""
         refuse_unprintable(self, "srepr")
         parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
         # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
@@ -115,37 +117,42 @@ class Printed:
 
 
 class PrintedSymbol(Printed):
-    """A tensor variable is printed as a symbol of its name."""
+    """The mixin that prints a tensor symbol by its name."""
 
     @classmethod
     def class_key(cls) -> tuple[int, int, str]:
-        """Variables stand with the symbols, in front of entries and functions."""
+        """Override `Basic.class_key`: tensor symbols sort with the symbols, before entries and functions."""
         return 2, 0, cls.__name__
 
     def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`: the name."""
         if names_a_point(printer):
             return str(srepr(self))
         return str(self.name)
 
     def _sympyrepr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `srepr`: the constructor call."""
         dtype = ", dtype=int" if self.dtype is int else ""
         dtype += "" if self.below is None else f", below={printer._print(self.below)}"
         facts = ", symmetric=True" * self.symmetric + ", positive=True" * self.positive
         return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype}{facts})"
 
     def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX: the name, in the printer's style for matrices if it has axes."""
         style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"
         text = str(printer._print_Symbol(self, style=style))
         return upright(text)
 
     def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: the name."""
         return printer._print(Symbol(self.name))
 
 
 class PrintedComprehension(Printed):
-    """The body in brackets with the ranges below."""
+    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript."""
 
     def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
@@ -153,6 +160,7 @@ class PrintedComprehension(Printed):
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
@@ -167,7 +175,9 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """A name in LaTeX: a word in roman letters, since in italics it reads as a product, and dx as a differential."""
+    """Return ``name`` in LaTeX with a word in roman letters, which italics would show as a product, and ``dx`` as a
+    differential.
+    """
     if found := _DIFFERENTIAL.fullmatch(name):
         base = latex(Symbol(found[1]))
         if len(found[1]) == 1 or base.startswith("\\"):
@@ -180,21 +190,24 @@ _DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
 
 
 def shown_body(printer: Any, body: Any) -> Any:
-    """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
+    """Return the printed body of a binder: positive terms first, common numbers factored out, and rounded indices over
+    one denominator.
+    """
     methods = {**_fractions_joined(printer), **_number_outside(printer), **_remainders_without_brackets(printer)}
     with positive_first(printer), with_methods(printer, **methods):
         return printer._print(body)
 
 
 def in_latex(expr: Any) -> str:
-    """Any expression in LaTeX, written as the body of a binder is."""
+    """Return any expression in LaTeX, written as the body of a binder is."""
     return str(shown_body(LatexPrinter(), expr))
 
 
 def positive_first(printer: Any) -> AbstractContextManager[None]:
-    """Within it, sums are printed with the terms that are added before those that are subtracted: ``b - a``."""
+    """Context manager: ``printer`` prints the positive terms of a sum before the negative ones, ``b - a``."""
 
     def ordered(expr: Any, order: Any = None) -> list[Any]:
+        """SymPy's hook for the order of terms: positive ones first, numbers last, unless the order is fixed."""
         terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
         fixed = (order or printer.order) == "none"
         return (
@@ -207,10 +220,13 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """What prints a number that all terms of a sum have in front of it: ``2*(a - b)``, which SymPy multiplies out."""
+    """Return printer methods that print a common factor of the terms of a sum in front of it, ``2*(a - b)``, which
+    SymPy multiplies out.
+    """
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
+        """SymPy's hook for `Add`: print the common factor, then the rest."""
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
             return own._print_Add(printer, expr, **how)
@@ -219,6 +235,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
+        """SymPy's hook for `Mul`: print the common factors of sums among the factors in front."""
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):
@@ -230,10 +247,13 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """What brackets a remainder in LaTeX, and not each term and factor that has one somewhere, as SymPy does."""
+    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that
+    contains one.
+    """
 
     # What is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
+        """SymPy's hook: return whether a factor needs brackets."""
         if not expr.has(Mod):
             return bool(LatexPrinter._needs_mul_brackets(printer, expr, first, last))
         if expr.is_Mul:
@@ -243,6 +263,7 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
         )
 
     def _needs_add_brackets(expr: Any) -> bool:
+        """SymPy's hook: return whether a term needs brackets."""
         return bool(expr.is_Add or expr.is_Relational or isinstance(expr, Mod))
 
     if not isinstance(printer, LatexPrinter):
@@ -251,9 +272,10 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
-    """The rational number that all terms of a sum have but for their signs, and the sum without it; else 1.
+    """Return the common rational factor of the terms of a sum, up to signs, and the sum without it; 1 and ``expr`` if
+    there is none.
 
-    Indices stay as they are, and so do multiples of fractions that would be in a fraction.
+    Indices stay as they are, and so do multiples of fractions that would become nested fractions.
     """
     parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
     if any(not c.is_Rational or rest.is_integer for c, rest in parts):
@@ -269,9 +291,12 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """What prints ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``, as in bounds; values stay as they are."""
+    """Return printer methods that print ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``; rounded values are
+    unchanged.
+    """
 
     def rounded(expr: Any, **how: Any) -> Any:
+        """SymPy's hook for `floor` and `ceiling`."""
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
         joined = is_index and printer.order != "none"
@@ -281,8 +306,10 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def position_in_formula(asking: FrameType) -> str:
-    """Where a node stands whose precedence is asked for: in ``text``, or a ``factor``, the ``last`` one, ``other``."""
-    # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
+    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
+    "other".
+    """
+    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = asking.f_back
     if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
         return "text"
@@ -292,12 +319,12 @@ def position_in_formula(asking: FrameType) -> str:
 
 
 def unlabelled(expr: Any) -> Any:
-    """The expression with symbols in place of `Idx`, whose ranges SymPy prints everywhere."""
+    """Return ``expr`` with symbols in place of `Idx`, whose ranges SymPy would print everywhere."""
     return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
 
 
 def joined(printer: Any, parts: Any) -> str:
-    """Return the forms of ``parts`` with commas between them."""
+    """Return the printed forms of ``parts``, separated by commas."""
     return ", ".join(printer._print(part) for part in parts)
 
 
@@ -311,7 +338,9 @@ METHODS = (
 
 
 def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """The name of a variable of rank 0, which is a number; everything else raises."""
+    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for any other
+    node.
+    """
     if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
         return printer._print(Symbol(node.name, real=True))
     what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"
@@ -323,7 +352,7 @@ def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
 
 
 class NoCode:
-    """Mixin of all nodes."""
+    """The mixin of all nodes for which SymPy's code printers raise an error."""
 
     is_tensor_entry = False
 

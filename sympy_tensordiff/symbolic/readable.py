@@ -1,7 +1,7 @@
-"""Index expressions as a person writes them: ``p - k``, ``(p + 1)/2`` inside of a floor, remainders as ``Mod``.
+"""Index expressions arranged for printing: ``p - k``, ``(p + 1)/2`` inside of a floor, remainders as ``Mod``.
 
-SymPy sorts the terms of a sum by its own order and distributes fractions over them; here they are
-arranged anew for printing, in an expression that nothing evaluates.
+SymPy sorts the terms of a sum by its own order and distributes fractions over them; here they are rearranged in an
+unevaluated expression.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.indices import data_of, parse
 
 
 def show_index(printer: Any, index: Any, **how: Any) -> Any:
-    """An index or a bound, printed by ``printer`` as it is told, with the terms where a person expects them.
+    """Return the printed form of an index or bound by ``printer``, with its terms arranged for a reader.
 
     >>> from sympy import StrPrinter, floor, Symbol
     >>> k, p = Symbol("k", integer=True), Symbol("p", integer=True)
@@ -46,7 +46,9 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
 
 @contextmanager
 def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Within it, a printer has these methods in place of its own, unless it has been given others of the names."""
+    """Context manager: ``printer`` has ``methods`` as attributes inside, except names that its instance already
+    overrides.
+    """
     given = {name: method for name, method in methods.items() if name not in vars(printer)}
     vars(printer).update(given)
     try:
@@ -57,7 +59,7 @@ def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
 
 
 def arranged(index: Any) -> Any:
-    """The expression with its parts in their places, not evaluated."""
+    """Return ``index`` as an unevaluated expression with its terms arranged for a reader."""
     if index.is_Add:
         return Add(*_ordered(_with_remainders(index)), evaluate=False)
     if isinstance(index, floor | ceiling):
@@ -75,7 +77,9 @@ def arranged(index: Any) -> Any:
 
 
 def _ordered(total: Any) -> list[Any]:
-    """The terms: negative ones behind positive ones, a number last unless all others are negative."""
+    """Return the terms of ``total`` in reading order: negative ones after positive ones, a number last unless all
+    others are negative.
+    """
     parts = [term.as_coeff_Mul() for term in (total.as_ordered_terms() if total.is_Add else [total])]
     parts.sort(key=lambda part: (part[1] == 1, bool(part[0].is_negative)))
     if parts[0][0].is_negative and parts[-1][0].is_positive:
@@ -84,14 +88,14 @@ def _ordered(total: Any) -> list[Any]:
 
 
 def _times(coefficient: Any, factor: Any) -> Any:
-    """``coefficient*factor`` with the factor arranged."""
+    """Return ``coefficient*factor`` with the factor arranged."""
     if factor.is_Atom or coefficient == 1:
         return coefficient * arranged(factor)
     return Mul(coefficient, *Mul.make_args(arranged(factor)), evaluate=False)
 
 
 def _fraction(argument: Any) -> Any:
-    """``p/2 + 1/2`` as ``(p + 1)/2``, and the numerator of a quotient by symbols arranged."""
+    """Return the argument of a floor as one fraction, ``(p + 1)/2`` for ``p/2 + 1/2``, with its numerator arranged."""
     if argument.is_Mul and any(factor.is_Pow and factor.exp.is_negative for factor in argument.args):
         above, below = argument.as_numer_denom()
         return Mul(arranged(above), *map(_inverse, Mul.make_args(below)), evaluate=False)
@@ -104,11 +108,15 @@ def _fraction(argument: Any) -> Any:
 
 
 def _inverse(factor: Any) -> Any:
+    """Return ``1/factor``, unevaluated for a sum or an integer."""
     return Pow(arranged(factor), -1, evaluate=False) if factor.is_Add or factor.is_Integer else 1 / factor
 
 
 def _with_remainders(index: Any) -> Any:
-    """``m*f - m*d*floor(f/d)`` as ``m*Mod(f, d)``, where ``f`` may be a quotient itself; extrema stay as they are."""
+    """Return ``index`` with ``m*f - m*d*floor(f/d)`` written as ``m*Mod(f, d)``; itself if there is no such term.
+
+    ``f`` may contain quotients; terms with extrema or remainders are left as they are.
+    """
     written = [term for term in index.args if term.has(Mod, Max, Min, Abs)]
     rest = Add(*(term for term in index.args if term not in written))
     try:
@@ -127,7 +135,9 @@ def _with_remainders(index: Any) -> Any:
 
 
 def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
-    """A form over slots as a SymPy expression; ``atoms`` are symbols by slot and tensors of integers by name."""
+    """Return an affine form over slots as a SymPy expression; ``atoms`` has symbols by slot and tensors of integers by
+    name.
+    """
     terms = [Integer(form.constant)]
     for slot, c in form.terms:
         terms.append(c * _variable(slot, atoms))
@@ -135,7 +145,9 @@ def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
 
 
 def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
-    """A slot, or a compound of some, as a SymPy expression."""
+    """Return one variable of an affine form as a SymPy expression: a slot, an entry, a product, a positive part or a
+    floor quotient.
+    """
     if isinstance(variable, int):
         return atoms[variable]
     if isinstance(variable, DataEntry):

@@ -1,4 +1,4 @@
-"""Functions of complex numbers: refused of symbols that nobody has declared real.
+"""Rejection of complex formulas: functions of complex numbers need symbols that are declared real.
 
 Tensors are real, and so is an undeclared symbol or base, until a formula with a conjugate, a part or the imaginary unit
 shows that its author means complex numbers.
@@ -21,7 +21,8 @@ OF_COMPLEX = (sympy.conjugate, sympy.adjoint, sympy.re, sympy.im, sympy.arg)
 
 
 def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
-    """Return the declarations that make ``expr`` real, one for each symbol, base and function; none where it is.
+    """Return the declarations that would make ``expr`` real, one for each symbol, base and function; empty if it is
+    real.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
     integers : collection of Symbol
         The symbols that are indices around ``expr``.
     """
-    nodes = nodes_in([expr], _parts)
+    nodes = nodes_in([expr], _parts_to_search)
     bound = {variable for node in nodes if isinstance(node, ExprWithLimits) for variable in node.variables}
     found = set()
     for node in nodes:
@@ -47,7 +48,9 @@ def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
 
 
 def refuse_undeclared(applied: Any, integers: Collection[Any] = ()) -> None:
-    """Raise for a function of complex numbers unless its argument is declared real; ``integers`` as in `undeclared`."""
+    """Raise `UnsupportedError` if the argument of ``applied``, a function of complex numbers, is not declared real;
+    ``integers`` as in `undeclared`.
+    """
     declarations = undeclared(applied.args[0], integers)
     if declarations:
         raise UnsupportedError(
@@ -56,19 +59,21 @@ def refuse_undeclared(applied: Any, integers: Collection[Any] = ()) -> None:
 
 
 def refuse_imaginary(body: Any, owner: str) -> None:
-    """Raise where the imaginary unit is in the body of a sum or a tensor called ``owner``."""
+    """Raise `UnsupportedError` if the imaginary unit occurs in the body of a sum or tensor called ``owner``."""
     if any(node is sympy.S.ImaginaryUnit for node in nodes_in([body], native_parts)):
         raise UnsupportedError(f"the body of {owner} is complex: {body}; tensors are real: {way_out(undeclared(body))}")
 
 
 def way_out(declarations: Collection[str]) -> str:
-    """Return what a message tells to write in place of complex numbers."""
+    """Return the advice of a message: the ``declarations`` to write, if any, or two real tensors."""
     declare = f"declare {', '.join(declarations)}, or " if declarations else ""
     return f"{declare}write two real tensors, one for the real part and one for the imaginary part"
 
 
-def _parts(node: Any) -> tuple[Any, ...]:
-    """The arguments; of an entry its base, the indices are integers; none of a symbol or of this package's nodes."""
+def _parts_to_search(node: Any) -> tuple[Any, ...]:
+    """Return the arguments of ``node`` to search for symbols: only the base of an entry, none of a symbol or a node of
+    this package.
+    """
     if isinstance(node, sympy.Indexed):
         return (node.base,)
     return () if isinstance(node, (sympy.IndexedBase, sympy.Idx)) else native_parts(node)

@@ -1,4 +1,6 @@
-"""Entries in other places, as NumPy puts them: each word is a comprehension over an index map."""
+"""Rearrangements of entries as in NumPy (`reshape`, `flip`, `roll`, `pad`, …), each a comprehension over an
+index map.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ ShapeError
 
 @explained
 def reshape(A: Expression, shape: Any) -> Any:
-    """The entries in the order of their indices, the last one fastest, as a tensor of another shape.
+    """Return a tensor of another shape with the same entries in row-major order.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def reshape(A: Expression, shape: Any) -> Any:
 
 @explained
 def ravel(A: Expression) -> Any:
-    """All entries as a vector, in the order of their indices, the last one fastest.
+    """Return all entries as a vector, in row-major order.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def ravel(A: Expression) -> Any:
 
 
 def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
-    """The entries of a tensor, in their order, in another shape; None where the numbers of entries differ."""
+    """Return ``tensor`` reshaped to ``new``, in row-major order; None if the numbers of entries differ."""
     old = shape_of(tensor)
     if not old:
         return tabulate(new, (tensor,), lambda *indices: tensor) if Mul(*new) == 1 else None
@@ -111,6 +113,7 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
         return None
 
     def entry(*indices: Expr) -> Expr:
+        """Return the entry of the reshaped tensor at ``indices``."""
         place: list[Expr] = [S.Zero] * len(old)
         for inner, outer in groups:
             flat: Expr = S.Zero
@@ -125,9 +128,10 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
 
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
-    """Which axes become which, in as many groups as there are: the extents of both have one product.
+    """Return pairs (axes of ``old``, axes of ``new``) with equal products of extents, as many as possible; axes of
+    extent 1 are in none.
 
-    Axes of extent 1 are in no group. None where the shapes have different numbers of entries.
+    None if the shapes have different numbers of entries.
     """
     axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
     groups: list[tuple[list[int], list[int]]] = []
@@ -145,7 +149,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], l
 
 @explained
 def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
-    """The tensor with some axes at other places; the others keep their order.
+    """Return the tensor with some axes moved to other positions; the others keep their order.
 
     Parameters
     ----------
@@ -184,7 +188,7 @@ def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
 
 @explained
 def flip(A: Expression, axis: Any = None) -> Any:
-    """The entries in the opposite order, along all axes or some.
+    """Return the tensor with the entries in reverse order along all axes or some.
 
     Parameters
     ----------
@@ -213,6 +217,7 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
+        """Return the entry of ``A`` at the reflected indices."""
         return read(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
@@ -220,7 +225,7 @@ def flip(A: Expression, axis: Any = None) -> Any:
 
 @explained
 def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
-    """The entries moved along axes; those that leave come in again at the other end.
+    """Return the tensor with its entries shifted cyclically along axes.
 
     Parameters
     ----------
@@ -260,6 +265,7 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
     by = {axis: as_int(by, "roll: a shift") for axis, by in zip(axes, shifts, strict=True)}
 
     def entry(*indices: Expr) -> Any:
+        """Return the entry of ``A`` at the shifted indices."""
         return read(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
@@ -292,6 +298,7 @@ def triu(A: Expression, k: int = 0) -> Any:
 
 
 def _triangle(A: Any, owner: str, condition: Any) -> Any:
+    """Return ``A`` with 0 where ``condition(row, column)`` fails; raise `ShapeError` if the rank is less than 2."""
     A = operand(A, owner)
     if len(shape_of(A)) < 2:
         raise ShapeError(f"{owner} needs matrices along the last two axes, but {A} has rank {len(shape_of(A))}")
@@ -300,7 +307,7 @@ def _triangle(A: Any, owner: str, condition: Any) -> Any:
 
 @explained
 def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
-    """The tensor with more entries before and behind, all of one value.
+    """Return the tensor with entries of one value added before and after along axes.
 
     Parameters
     ----------
@@ -338,6 +345,7 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
         raise ArgumentError(f"pad: {pad_width} has a negative width; a slice, A[1:-1], takes entries away")
 
     def entry(*at: Expr) -> Any:
+        """Return the entry at ``at``: of ``A`` inside of its range, else the constant."""
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [
             And(place >= 0 if before != 0 else S.true, place < extent if behind != 0 else S.true)

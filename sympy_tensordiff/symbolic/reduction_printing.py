@@ -1,4 +1,4 @@
-"""Sums, products, maxima and minima over index ranges, as a person would write them."""
+"""Printing of sums, products, maxima and minima over index ranges."""
 
 from __future__ import annotations
 
@@ -23,32 +23,37 @@ from sympy_tensordiff.symbolic.readable import show_index
 
 
 class PrintedReduction(Printed):
-    """A row of signs with their ranges, the outermost first."""
+    """The mixin that prints reductions: one sign per range, the outermost first."""
 
     _latex_signs: Callable[..., list[str]]
     _picture: Callable[..., Any]
 
     @classmethod
     def class_key(cls) -> tuple[int, int, str]:
-        """Reductions stand last in products, where they need no parentheses."""
+        """Override `Basic.class_key`: reductions sort last in products, where they need no parentheses."""
         return 8, 0, cls.__name__
 
     @property
     def precedence(self) -> int:
-        """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
+        """Return how tightly the printed form binds: in LaTeX a sum needs parentheses unless it is the last factor; in
+        text it looks like a call.
+        """
         place = position_in_formula(sys._getframe(1))
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
 
     def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX: the signs, then the body."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
-        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _without_unequal(this)[0])])
+        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
 
     def _latex_body(self, printer: Any, body: Any) -> str:
+        """Return the LaTeX of ``body``, in parentheses if it is a sum."""
         text = str(shown_body(printer, body))
         return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
     def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         with positive_first(printer):
@@ -56,13 +61,16 @@ class PrintedReduction(Printed):
 
 
 class PrintedSum(PrintedReduction):
-    """A row of sum signs."""
+    """The mixin that prints a sum: one sum sign per range."""
 
     _sign = r"\sum"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        """Return one sum sign with its range per limit, outermost first; a single excluded value is written under the
+        innermost sign.
+        """
         signs = []
-        unequal = _without_unequal(this)[1]
+        unequal = _split_excluded_value(this)[1]
         for index, low, high in reversed(this.limits):
             first = f"{printer._print(index)}={show_index(printer, low)}"
             if unequal is not None and index == this.limits[0][0]:  # under the innermost sign
@@ -71,31 +79,35 @@ class PrintedSum(PrintedReduction):
         return signs
 
     def _latex_body(self, printer: Any, body: Any) -> str:
+        """Return the LaTeX of ``body``; that of an indicator is its condition in brackets."""
         if body.is_Piecewise and len(body.args) == 2 and body.args[1] == (0, True) and body.args[0].expr == 1:
             # What counts has no lines: often it is the denominator of a fraction.
             return rf"\left[{printer._print(body.args[0].cond)}\right]"
         return super()._latex_body(printer, body)
 
     def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form with SymPy's sum signs."""
         return printer._print_Sum(this)
 
 
 class PrintedProduct(PrintedSum):
-    """A row of product signs."""
+    """The mixin that prints a product: one product sign per range."""
 
     _sign = r"\prod"
 
     def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form with SymPy's product signs."""
         # SymPy leaves out the parentheses, without which only the first term belongs to the product.
-        return printer._print_Product(SimpleNamespace(term=_Factor(this.body), limits=this.limits))
+        return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
 
 
 class PrintedExtremum(PrintedReduction):
-    """The word with all ranges below."""
+    """The mixin that prints a maximum or minimum: the word with all ranges below it."""
 
     _word: str
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        """Return the word with all ranges as its subscript, as a list of one."""
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
@@ -105,7 +117,8 @@ class PrintedExtremum(PrintedReduction):
         return [rf"\{self._word}_{{{ranges}}}{space}"]
 
     def _picture(self, printer: Any, this: Any) -> Any:
-        body = printer._print(_Factor(this.body))
+        """Return the pretty form: the word with all ranges below it, and the body."""
+        body = printer._print(_PrintedBody(this.body))
         signs = {"<": " < ", "<=": " ≤ " if printer._use_unicode else " <= "}
         ranges: list[Any] = []
         for low, index, sign, high in _ranges(printer, this):
@@ -120,7 +133,9 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Outermost first the start, the index, the sign before the end, and the end: ``k <= n - 1`` is ``k < n``."""
+    """Return (start, index, sign, end) per range, outermost first, each printed; ``k <= n - 1`` is written ``k
+    < n``.
+    """
     found = []
     for index, low, high in reversed(this.limits):
         sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
@@ -129,8 +144,10 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
     return found
 
 
-def _without_unequal(this: Any) -> tuple[Any, Any]:
-    """The body of a sum over all values of an index but one, and the condition; the body and None of any other."""
+def _split_excluded_value(this: Any) -> tuple[Any, Any]:
+    """Return body and condition of a sum over all values of an index but one; the whole body and None for any other
+    reduction.
+    """
     body = this.body
     is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)
     if is_sum and body.is_Piecewise:
@@ -142,27 +159,30 @@ def _without_unequal(this: Any) -> tuple[Any, Any]:
     return body, None
 
 
-class _Factor:
-    """A body beside a sign, in parentheses where it is an addition."""
+class _PrintedBody:
+    """The body after a sign, for SymPy's printer; in parentheses if it is a sum or starts with a minus."""
 
     def __init__(self, body: Any) -> None:
         self.body = body
 
     def _pretty(self, printer: Any) -> Any:
+        """SymPy's hook for pretty printing."""
         form = printer._print(self.body)
         return prettyForm(*form.parens()) if _needs_parentheses(self.body) else form
 
 
 class _LastFactor(prettyForm):
-    """A reduction in a product of pictures: parentheses unless it is the last factor."""
+    """The pretty form of a reduction: SymPy puts it in parentheses in a product unless it is the last factor."""
 
     @classmethod
     def of(cls, form: Any) -> Any:
+        """Return ``form`` as a `_LastFactor`."""
         return cls("\n".join(form.picture), form.baseline)
 
     @property
     def binding(self) -> int:
-        # As for LaTeX: the product alone knows where the factor stands.
+        """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
+        # As for LaTeX: only the product knows the position of the factor.
         product = sys._getframe(1)
         if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
             return int(prettyForm.ADD)
@@ -170,8 +190,9 @@ class _LastFactor(prettyForm):
 
     @binding.setter
     def binding(self, value: int) -> None:
-        """The constructor sets what is computed here."""
+        """Do nothing: the constructor sets the value that the property computes."""
 
 
 def _needs_parentheses(body: Any) -> bool:
+    """Return whether ``body`` after a sign needs parentheses: it is a sum or a product that starts with a minus."""
     return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))

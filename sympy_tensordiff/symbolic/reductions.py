@@ -1,4 +1,4 @@
-"""What NumPy computes along axes: sums, means, extrema, running sums, norms, softmax."""
+"""Reductions along axes as in NumPy: sums, means, extrema, running sums, norms, softmax."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """
     A = operand(A, "sum")
     gone = checked_axes(axis, A, "sum")
-    return with_unit_axes(EinsumProduct(_without(A, gone), A), gone if keepdims else ()) if gone else A
+    return with_unit_axes(EinsumProduct(_sum_subscripts(A, gone), A), gone if keepdims else ()) if gone else A
 
 
 @documented(OVER_AXES)
@@ -76,7 +76,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     if not gone:
         return A
     count = Mul(*(shape_of(A)[number] for number in gone))
-    return with_unit_axes(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone if keepdims else ())
+    return with_unit_axes(EinsumProduct(f",{_sum_subscripts(A, gone)}", 1 / count, A), gone if keepdims else ())
 
 
 @documented(OVER_AXES)
@@ -135,8 +135,8 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
     return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
 
 
-def _without(A: Any, axes: tuple[int, ...]) -> str:
-    """The subscripts of the sum over some axes."""
+def _sum_subscripts(A: Any, axes: tuple[int, ...]) -> str:
+    """Return the subscripts of the sum of ``A`` over ``axes``."""
     labels = axis_labels(shape_of(A))
     return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
 
@@ -172,7 +172,7 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.max(A), td.max(A, axis=0).shape, td.max(A, axis=1, keepdims=True).shape
     (IndexedMax(A[i, j], (i, 0, 2), (j, 0, 3)), (4,), (3, 1))
     """
-    return _reduced(IndexedMax, A, axis, keepdims, "max")
+    return _reduce(IndexedMax, A, axis, keepdims, "max")
 
 
 @documented(OVER_AXES)
@@ -185,7 +185,7 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.min(td.TensorSymbol("A", (3, 4)), axis=1).shape
     (3,)
     """
-    return _reduced(IndexedMin, A, axis, keepdims, "min")
+    return _reduce(IndexedMin, A, axis, keepdims, "min")
 
 
 @documented(OVER_AXES)
@@ -199,7 +199,7 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     >>> td.prod(x), td.prod(td.outer(x, x), axis=0).shape
     (IndexedProduct(x[i], (i, 0, 3)), (4,))
     """
-    return _reduced(IndexedProduct, A, axis, keepdims, "prod")
+    return _reduce(IndexedProduct, A, axis, keepdims, "prod")
 
 
 @documented(OVER_AXES)
@@ -223,7 +223,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The root of `var`.
+    """The standard deviation of the entries, over all axes or some: the square root of `var`.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
     >>> td.cumsum(td.TensorSymbol("x", 4))
     TensorComprehension(IndexedSum(x[j], (j, 0, i)), (i, 4))
     """
-    return _running(IndexedSum, A, axis, "cumsum")
+    return _running_reduction(IndexedSum, A, axis, "cumsum")
 
 
 @documented(_RUNNING)
@@ -257,21 +257,24 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
     >>> td.cumprod(td.TensorSymbol("A", (3, 4)), axis=1).shape
     (3, 4)
     """
-    return _running(IndexedProduct, A, axis, "cumprod")
+    return _running_reduction(IndexedProduct, A, axis, "cumprod")
 
 
-def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """A reduction over axes, entry by entry."""
+def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
+    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``, as `td.max` has its arguments; ``A`` itself
+    over no axes.
+    """
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
         return A
     kept = [axis for axis in range(len(shape)) if axis not in gone]
     if keepdims and kept:
-        return with_unit_axes(_reduced(reduction, A, axis, False, owner), gone)
+        return with_unit_axes(_reduce(reduction, A, axis, False, owner), gone)
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
+        """Return the reduction for the entry at ``indices``."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -283,12 +286,13 @@ def _reduced(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> A
     return tabulate(extents, (A,), entry)
 
 
-def _running(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
-    """A reduction up to each entry along an axis."""
+def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
+    """Return the running ``reduction`` of ``A`` along ``axis``, or of its raveled entries if ``axis`` is None."""
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
+        """Return the reduction up to the index along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         return reduction(read(A, (*indices[:along], k, *indices[along + 1 :])), (k, 0, indices[along]))
 

@@ -1,4 +1,4 @@
-"""Tensors that a product with ones repeats along axes, as ``v[:, None]`` and NumPy's broadcasting do."""
+"""Broadcast tensors: detection of einsum products with ones that only repeat a tensor along axes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from typing import Any
 
 
 def is_a(node: Any, name: str) -> bool:
-    """Whether a node is of the class of that name."""
+    """Return whether the class of ``node`` is called ``name``, for modules that cannot import the class."""
     return type(node).__name__ == name
 
 
 def rank(expr: Any) -> int:
-    """The rank of a tensor, 0 for a scalar."""
+    """Return the rank of a tensor; 0 for a scalar."""
     return int(getattr(expr, "rank", 0))
 
 
 def is_ones_tensor(operand: Any) -> bool:
-    """Whether an operand is a tensor of ones of rank > 0."""
+    """Return whether ``operand`` is a tensor of ones of rank > 0."""
     return is_a(operand, "FilledTensor") and bool(operand.value == 1) and bool(operand.shape)
 
 
 def _without(labels: str, gone: Collection[str]) -> str:
+    """Return ``labels`` without those in ``gone``."""
     return "".join(label for label in labels if label not in gone)
 
 
 def labels_of_ones(node: Any) -> list[str]:
-    """The labels of the result that only ones have, along which the product of the others is repeated.
+    """Return the labels of the result of an einsum that only operands of ones have, along which the others are
+    repeated.
 
-    None where there is no other tensor, and where ones are summed, which is a number of times.
+    Empty if there is no other tensor, or if ones are summed over, which multiplies by an extent.
     """
     pairs = [(labels, operand) for labels, operand in zip(node.inputs, node.operands, strict=True) if labels]
     others = {label for labels, operand in pairs if not is_ones_tensor(operand) for label in labels}
@@ -40,7 +42,9 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """The tensor that a product with ones repeats, and the axes of the product that it has; None for all else."""
+    """Return the tensor that an einsum with ones repeats, and the axes of the result that it has; None for any other
+    node.
+    """
     new = labels_of_ones(node) if is_a(node, "EinsumProduct") else []
     if not new or len(new) == node.rank:
         return None
@@ -63,7 +67,9 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """A tensor without some axes of extent 1, which no operand depends on; None for all others."""
+    """Return ``tensor`` without ``axes`` of extent 1 that only come from ones; None if an operand depends on one of
+    them.
+    """
     if is_a(tensor, "EinsumProduct"):
         gone = {tensor.output[axis] for axis in axes}
         pairs = [(labels, part) for labels, part in zip(tensor.inputs, tensor.operands, strict=True)]

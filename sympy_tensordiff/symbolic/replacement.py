@@ -1,4 +1,4 @@
-"""`xreplace` by one visit to each node, however many paths lead to it."""
+"""Replacement in expressions as by `xreplace`, with one visit to each node, however many paths lead to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sympy_tensordiff.symbolic.traversal import native_parts, postorder, with_ar
 
 
 class Replacement:
-    """A rule for `xreplace` that expressions, which may share parts, are given to one after the other.
+    """A callable replacement rule that can be applied to several expressions that share parts.
 
     What is shared before is shared after: a part is one object in all results. Nodes of this package apply the rule
     themselves, since they know which indices they bind.
@@ -36,9 +36,11 @@ class Replacement:
         return self._done[id(expr)][1]
 
     def _below(self, node: Any) -> tuple[Any, ...]:
+        """Return the native arguments of ``node``; none for a key of the rule."""
         return () if node in self._rule else native_parts(node)
 
     def _replaced(self, node: Any) -> Any:
+        """Return ``node`` replaced, given that its arguments are."""
         if node in self._rule:
             return self._rule[node]
         if hasattr(node, "is_tensor_entry"):

@@ -1,8 +1,8 @@
-"""Tensors of this package rewritten: into SymPy's own matrices, and into index notation, to be computed and to be read.
+"""Conversion of tensors to other notations: SymPy's matrices, and index notation to be computed or read.
 
-Bottom-up (``expr.rewrite(sympy.MatrixExpr)``, ``expr.rewrite(td.IndexedSum)``). In index notation, what is read once is
-written out where it is read; what would be computed more often by that, and what is long, stays a comprehension that is
-read, so that the text grows linearly.
+The passes are bottom-up (``expr.rewrite(sympy.MatrixExpr)``, ``expr.rewrite(td.IndexedSum)``). In index notation, an
+operand that is read once is written out in place; one that would be computed repeatedly, or is long, stays a
+comprehension, so that the text grows linearly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sympy_tensordiff.symbolic.whole import is_whole
 
 
 def to_matrices(expr: Any) -> Any:
-    """``expr`` with matrices of SymPy in the place of tensors of rank 1 and 2.
+    """Convert tensors of rank 1 and 2 in ``expr`` to SymPy's matrices.
 
     Parameters
     ----------
@@ -64,24 +64,28 @@ OF_ONE: Rules = {TensorInverse: sympy.Inverse, TensorDeterminant: sympy.Determin
 
 
 class _Matrices(Rewriting):
-    """One rewriting into a matrix for each tensor, a scalar for a scalar; no index is bound around."""
+    """The traversal of `to_matrices`: a matrix for each tensor, a scalar for each scalar; it never enters a binder."""
 
     def __init__(self) -> None:
         super().__init__()
         self.symbols: dict[Any, TensorSymbol] = {}
 
     def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
+        """Convert one node; raise `UnsupportedError` for a tensor of rank > 2."""
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A scalar operation; a node of ours without a rule has no form."""
+        """Rebuild a native scalar operation; raise `UnsupportedError` for a node of this package without a rule."""
         if isinstance(expr, Node):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
         return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 
-    def variable(self, expr: TensorSymbol, scope: Scope) -> Any:
+    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
+        """Convert a tensor symbol to a `MatrixSymbol`, one of rank 0 to a `Symbol`; raise `ShapeError` if another
+        tensor has the same one.
+        """
         shape = (*expr.shape, S.One)[:2]
         result = sympy.MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
         other = self.symbols.setdefault(result, expr)
@@ -92,7 +96,8 @@ class _Matrices(Rewriting):
             )
         return result
 
-    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Convert a tensor entry to a `MatrixElement`; a vector is read as an n×1 matrix."""
         matrix = yield self.visit(expr.tensor)
         if not expr.indices:
             return matrix
@@ -100,7 +105,8 @@ class _Matrices(Rewriting):
 
     # -------------------------------------------------------------- entry by entry
 
-    def add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
+    def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
+        """Convert a sum; scalar terms become multiples of a matrix of ones."""
         terms = yield self.all(expr.operands, scope)
         ones = sympy.OneMatrix(*columns(expr))
         pairs = zip(expr.operands, terms, strict=True)
@@ -109,13 +115,15 @@ class _Matrices(Rewriting):
             deep=False
         )
 
-    def mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
+    def visit_mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
+        """Convert an elementwise product to scalars times a Hadamard product."""
         factors = yield self.all(expr.operands, scope)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
-    def pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
+    def visit_pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
+        """Convert an elementwise power; raise `UnsupportedError` if base and exponent are both tensors."""
         base, exponent = yield self.all(expr.operands, scope)
         if not is_whole(expr.exponent):
             return HadamardPower(base, exponent)
@@ -126,7 +134,8 @@ class _Matrices(Rewriting):
         variable = Symbol("t0", real=True)
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
-    def function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
+    def visit_function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
+        """Convert an elementwise function of one matrix; raise `UnsupportedError` if it has several."""
         values = yield self.all(expr.operands, scope)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
         if len(matrices) > 1:
@@ -135,7 +144,8 @@ class _Matrices(Rewriting):
         body = expr.applied(*(variable if value == matrices[0] else value for value in values))
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
-    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
+    def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
+        """Convert a constant-filled tensor to a zero matrix or a multiple of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
             return value
@@ -145,19 +155,22 @@ class _Matrices(Rewriting):
 
     # -------------------------------------------------------------- matrices
 
-    def delta(self, expr: DeltaTensor, scope: Scope) -> Any:
+    def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
+        """Convert a delta tensor to an identity matrix, 1 for a scalar."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
-    def of_one(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """A function of one matrix that SymPy has, too."""
+    def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Convert an inverse or a determinant."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
-    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
+    def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
+        """Convert a cofactor of order 0 to a determinant; raise `UnsupportedError` for another order."""
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
 
-    def logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
+    def visit_logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
+        """Convert a log-sum-exp to the logarithm of a sum of exponentials."""
         variable, labels = Symbol("t0", real=True), LETTERS[: expr.tensor.rank]
         rest = "".join(label for axis, label in enumerate(labels) if axis not in expr.axes)
         exponentials = TensorFunction(Lambda(variable, sympy.exp(variable)), expr.tensor)
@@ -165,7 +178,8 @@ class _Matrices(Rewriting):
         whole = TensorFunction(Lambda(variable, sympy.log(variable)), total) if rest else sympy.log(total)
         return (yield self.visit(whole))
 
-    def einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
+    def visit_einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
+        """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
         if any(isinstance(part, Contraction) for part in (notation, *getattr(notation, "factors", ()))):
@@ -173,18 +187,18 @@ class _Matrices(Rewriting):
         return matrix_of(notation)
 
     rules: ClassVar[Rules] = {
-        TensorSymbol: variable,
-        TensorEntry: entry,
-        TensorAdd: add,
-        TensorMul: mul,
-        TensorPow: pow,
-        TensorFunction: function,
-        FilledTensor: filled,
-        DeltaTensor: delta,
-        **dict.fromkeys(OF_ONE, of_one),
-        TensorCofactor: cofactor,
-        TensorLogSumExp: logsumexp,
-        EinsumProduct: einsum,
+        TensorSymbol: visit_tensor_symbol,
+        TensorEntry: visit_entry,
+        TensorAdd: visit_add,
+        TensorMul: visit_mul,
+        TensorPow: visit_pow,
+        TensorFunction: visit_function,
+        FilledTensor: visit_filled,
+        DeltaTensor: visit_delta,
+        **dict.fromkeys(OF_ONE, visit_matrix_function),
+        TensorCofactor: visit_cofactor,
+        TensorLogSumExp: visit_logsumexp,
+        EinsumProduct: visit_einsum,
     }
 
 
@@ -197,7 +211,7 @@ OTHERWISE = {
 
 
 def matrix_of(notation: Any) -> Any:
-    """A product of matrices as SymPy's matrices, where its leaves are some, or a scalar."""
+    """Return a notation of matrix products, whose leaves are SymPy matrices, as a SymPy matrix, or as a scalar."""
     match notation:
         case Leaf(node):
             return node
@@ -222,23 +236,23 @@ def matrix_of(notation: Any) -> Any:
 
 
 def times(*factors: Any) -> Any:
-    """The matrix product of matrices, and of scalars in front."""
+    """Return the matrix product of ``factors``, with scalars in front."""
     return sympy.MatMul(*factors).doit(deep=False)
 
 
 def by_entry(*matrices: Any) -> Any:
-    """The product of matrices of one shape entry by entry."""
+    """Return the Hadamard product of ``matrices``; a single one is returned unchanged."""
     return matrices[0] if len(matrices) == 1 else sympy.HadamardProduct(*matrices).doit(deep=False)
 
 
 def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
-    """The shape of the matrix that a tensor is; a vector is a column."""
+    """Return the matrix shape of a tensor of rank 1 or 2; a vector is a column."""
     rows, length = (*expr.shape, S.One)[:2]
     return rows, length
 
 
 def refusal(expr: Any, reason: str) -> UnsupportedError:
-    """The error that a part has no form."""
+    """Return the error that ``expr`` has no form as a SymPy matrix, with the ``reason``."""
     return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
 
 
@@ -246,7 +260,7 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
-    """``expr`` in index notation, as far as there is one.
+    """Convert ``expr`` to index notation, as far as it has one.
 
     Parameters
     ----------
@@ -266,7 +280,7 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
 
 def for_readers(expr: Any) -> Any:
-    """``expr`` in index notation, to be read: `to_indices` gives the one to be computed.
+    """Convert ``expr`` to index notation for readers; `to_indices` gives the form to be computed.
 
     Parameters
     ----------
@@ -283,41 +297,49 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """A rewriting whose scope holds the indices around; tensors know only of those that they depend on."""
+    """The base of traversals whose scope has the enclosing indices; for a tensor it is restricted to those that it
+    depends on.
+    """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """The scalar or tensor in index notation."""
+        """Convert the scalar or tensor ``expr``."""
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)
         return super().visit(expr, scope)
 
-    def kept(self, expr: Any, scope: Scope) -> Any:
+    def visit_leaf(self, expr: Any, scope: Scope) -> Any:
+        """Return ``expr`` unchanged."""
         return expr
 
-    rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), kept)
+    rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), visit_leaf)
 
 
 class _Index(_OfTensors):
-    """One rewriting; the indices that are bound around stand for themselves."""
+    """The traversal of `to_indices`: enclosing indices are kept; ``read`` writes the entry of a converted tensor."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         super().__init__()
         self.read = read
 
-    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Convert the tensor of an entry and read the entry from it."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
-    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Convert the body of a sum or comprehension."""
         body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
-    def operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        return self.written((yield self.rebuilt(expr, scope)))
+    def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
+        """Convert an operation after its operands."""
+        return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
-    def written(self, node: TensorOperation) -> Any:
-        """An operation on tensors in index notation, entry by entry; itself where its entries have none."""
+    def to_comprehension(self, node: TensorOperation) -> Any:
+        """Return ``node``, an operation, as a comprehension of its entries; itself if its entries have no index
+        notation.
+        """
         names = node.output if isinstance(node, EinsumProduct) else ()
         if not node.has_index_form:
             return node
@@ -325,16 +347,21 @@ class _Index(_OfTensors):
 
     rules: ClassVar[Rules] = {
         **_OfTensors.rules,
-        TensorEntry: entry,
-        Binder: binder,
-        TensorOperation: operation,
+        TensorEntry: visit_entry,
+        Binder: visit_binder,
+        TensorOperation: visit_operation,
     }
 
 
 class _Distinct(_OfTensors):
-    """One pass from the outside to the inside; the scope has the new names of the indices around."""
+    """The traversal of `for_readers`, from outside to inside: nested binders get distinct index names without
+    numbers.
+    """
 
-    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Rename the bound indices that have a number or the name of an enclosing index, and convert body and
+        limits.
+        """
         around = [new for _, new in scope]
         for index in expr.variables:
             new = index
@@ -345,7 +372,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: binder}
+    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: visit_binder}
 
 
 hooks.notations[IndexedSum] = to_indices

@@ -1,4 +1,4 @@
-"""Functions of real numbers that SymPy does not have."""
+"""Scalar functions that SymPy does not have, such as `sigmoid`, `softplus` and `xlogy`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sympy_tensordiff.symbolic.whole import is_whole
 
 
 class EntryFunction(Function):
-    """A function of one real number; of a whole tensor, entry by entry."""
+    """The base class of functions of one real number; a call with a whole tensor gives the elementwise function."""
 
     values: ClassVar[dict[Any, Any]]  # where they are plain
     name_in_latex: str
@@ -29,36 +29,40 @@ class EntryFunction(Function):
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
-        """The value where it is plain."""
+        """SymPy's hook for evaluation: return a value from the table ``values``, or None to keep the call."""
         return cls.values.get(argument)
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """The derivative."""
+        """SymPy's hook for `diff`: return the derivative with respect to the only argument."""
         if argindex != 1:
             raise ArgumentIndexError(self, argindex)
         return self.slope()
 
     def slope(self) -> Any:
-        """The derivative by the argument."""
+        """Return the derivative with respect to the argument."""
         raise NotImplementedError
 
     def _eval_is_positive(self) -> bool | None:
+        """SymPy's hook for the assumption `positive`: True for a real argument."""
         return True if self.args[0].is_real else None
 
     def _eval_is_extended_real(self) -> bool | None:
+        """SymPy's hook for the assumption `extended_real`: that of the argument."""
         real: bool | None = self.args[0].is_extended_real
         return real
 
     def _eval_evalf(self, precision: int) -> Any:
+        """SymPy's hook for `evalf`: evaluate the form with exponentials."""
         return self.rewrite(sympy.exp)._eval_evalf(precision)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
+        """SymPy's hook for LaTeX: the name and the argument, with the exponent ``exp`` of a power."""
         power = "" if exp is None else f"^{{{exp}}}"
         return rf"{self.name_in_latex}{power}{{\left({printer._print(self.args[0])} \right)}}"
 
 
 def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """The code of the same function in terms of the exponential."""
+    """SymPy's hook of code printers: print the function in terms of the exponential."""
     code = printer._print(self.rewrite(sympy.exp))
     return f"({code})" if isinstance(code, str) else code
 
@@ -90,12 +94,15 @@ class sigmoid(EntryFunction):  # noqa: N801
     name_in_latex = r"\sigma"
 
     def slope(self) -> Any:
+        """Return the derivative."""
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``."""
         return 1 / (1 + sympy.exp(-argument))
 
     def _eval_is_finite(self) -> bool | None:
+        """SymPy's hook for the assumption `finite`: True for a real argument."""
         return True if self.args[0].is_extended_real else None
 
 
@@ -120,9 +127,11 @@ class softplus(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{softplus}"
 
     def slope(self) -> Any:
+        """Return the derivative."""
         return sigmoid(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``."""
         return sympy.log(1 + sympy.exp(argument))
 
 
@@ -154,16 +163,20 @@ class log1mexp(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{log1mexp}"
 
     def slope(self) -> Any:
+        """Return the derivative."""
         (x,) = self.args
         return sympy.sign(x) / expm1(sympy.Abs(x))
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``."""
         return sympy.log(1 - sympy.exp(-sympy.Abs(argument)))
 
     def _eval_is_positive(self) -> bool | None:
+        """SymPy's hook for the assumption `positive`: unknown."""
         return None
 
     def _eval_is_finite(self) -> bool | None:
+        """SymPy's hook for the assumption `finite`: True for a real nonzero argument."""
         return True if self.args[0].is_real and self.args[0].is_nonzero else None
 
 
@@ -192,16 +205,20 @@ class log_ndtr(EntryFunction):  # noqa: N801
     name_in_latex = r"\log\Phi"
 
     def slope(self) -> Any:
+        """Return the derivative."""
         (x,) = self.args
         return sympy.exp(-(x**2) / 2 - self) / sympy.sqrt(2 * sympy.pi)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``, in terms of `erfc`."""
         return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
 
     def _eval_is_positive(self) -> bool | None:
+        """SymPy's hook for the assumption `positive`: unknown."""
         return None
 
     def _eval_is_finite(self) -> bool | None:
+        """SymPy's hook for the assumption `finite`: True for a real argument."""
         return True if self.args[0].is_real else None
 
 
@@ -236,31 +253,36 @@ class xlogy(Function):  # noqa: N801
 
     @classmethod
     def eval(cls, x: Any, y: Any) -> Any:
-        """Return 0 for ``x = 0`` and for ``y = 1``, a number for two numbers; None else."""
+        """SymPy's hook for evaluation: return 0 for ``x = 0`` or ``y = 1``, a value for two numbers, else None."""
         if x.is_zero or y is S.One:
             return S.Zero
         return x * sympy.log(y) if x.is_number and y.is_number else None
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative with respect to an argument."""
+        """SymPy's hook for `diff`: return the derivative with respect to argument ``argindex``, 1 or 2."""
         x, y = self.args
         if argindex not in (1, 2):
             raise ArgumentIndexError(self, argindex)
         return sympy.log(y) if argindex == 1 else x / y
 
     def _eval_is_extended_real(self) -> bool | None:
+        """SymPy's hook for the assumption `extended_real`: True for real arguments."""
         return True if all(arg.is_real for arg in self.args) else None
 
     def _eval_is_finite(self) -> bool | None:
+        """SymPy's hook for the assumption `finite`: True for a real ``x`` and a positive ``y``."""
         return True if self.args[0].is_real and self.args[1].is_positive else None
 
     def _eval_rewrite_as_log(self, x: Expr, y: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(log)``: a `Piecewise` that is 0 at ``x = 0``."""
         return sympy.Piecewise((0, sympy.Eq(x, 0)), (x * sympy.log(y), True))
 
     def _eval_rewrite_as_exp(self, x: Expr, y: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``: the form with the logarithm."""
         return self._eval_rewrite_as_log(x, y)
 
     def _eval_evalf(self, precision: int) -> Any:
+        """SymPy's hook for `evalf`: evaluate the form with the logarithm."""
         return self._eval_rewrite_as_log(*self.args)._eval_evalf(precision)
 
 

@@ -1,6 +1,6 @@
-"""What signatures and docstrings of public functions have in common.
+"""Types in the signatures of public functions, and docstring sections that several of them share.
 
-SymPy has no types, so that ``Expr`` would accept everything: type checkers are told of `Expression`. Sections of
+SymPy has no types, so that ``Expr`` would accept everything: signatures use `Expression` instead. Sections of
 docstrings that several functions or classes share are written once (`documented`).
 """
 
@@ -15,11 +15,11 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class Expression(Protocol):
-    """A tensor expression, or one of SymPy's: no text, no array, no number of Python's."""
+    """The static type of a tensor expression or a SymPy expression; no text, array or Python number matches it."""
 
     @property
     def free_symbols(self) -> Any:
-        """The symbols in it."""
+        """Return the free symbols."""
 
 
 Scalar: TypeAlias = Expression | float
@@ -31,13 +31,14 @@ Documented = TypeVar("Documented")
 
 
 def documented(sections: str) -> Callable[[Documented], Documented]:
-    r"""A decorator that puts sections behind the first paragraph of a docstring, and explains calls of a function.
+    r"""Return a decorator that inserts ``sections`` after a docstring's first paragraph and applies `explained`.
 
     >>> documented("Raises")(type("T", (), {"__doc__": "A class." + chr(10) * 2 + "Notes"})).__doc__
     'A class.\n\nRaises\n\nNotes'
     """
 
     def with_sections(described: Documented) -> Documented:
+        """Return ``described`` with the sections in its docstring; a function also gets the errors of `explained`."""
         if described.__doc__:  # there is none under python -OO
             first, _, rest = cleandoc(described.__doc__).partition("\n\n")
             described.__doc__ = "\n\n".join(filter(None, (first, cleandoc(sections), rest)))

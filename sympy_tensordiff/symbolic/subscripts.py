@@ -1,4 +1,4 @@
-"""Subscripts of an einsum product, as in ``"ij,jk->ik"``."""
+"""Subscripts of einsum products, as in ``"ij,jk->ik"``: parsing, validation, and labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Subscripts(NamedTuple):
 
 
 def written_out(text: str, ranks: Sequence[int]) -> str:
-    """NumPy's short forms with all labels: what ``...`` stands for, and the result where there is no ``->``."""
+    """Return the subscripts ``text`` with ``...`` replaced by labels and with a result, as NumPy infers it, if there is
+    no ``->``.
+    """
     inputs, arrow, output = "".join(text.split()).partition("->")
     names = inputs.split(",")
     rests = [rank - len(labels) + 3 if "..." in labels else 0 for labels, rank in zip(names, ranks, strict=False)]
@@ -39,7 +41,9 @@ def written_out(text: str, ranks: Sequence[int]) -> str:
 
 
 def parse_subscripts(text: Any) -> Subscripts:
-    """The subscripts in a text; blanks are left out."""
+    """Return the subscripts in ``text``, blanks ignored; raise `ArgumentTypeError` if it is not a str and
+    `ArgumentError` if it is malformed.
+    """
     if not isinstance(text, str):
         raise ArgumentTypeError(
             f'EinsumProduct: the first argument must be the subscripts, e.g. "ij,jk->ik", not {text!r}'
@@ -49,6 +53,7 @@ def parse_subscripts(text: Any) -> Subscripts:
 
 @lru_cache(maxsize=1 << 12)
 def _parsed(text: str) -> Subscripts:
+    """Return the subscripts in ``text``, which has no blanks; raise `ArgumentError` if it is malformed."""
     owner = f'EinsumProduct("{text}")'
     wrong = sorted(set(text.replace("->", "")) - set(LETTERS) - {","})
     if wrong:
@@ -60,7 +65,7 @@ def _parsed(text: str) -> Subscripts:
 
 
 def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> None:
-    """Raise where the subscripts do not fit operands of these shapes."""
+    """Raise `ArgumentError` or `ShapeError` if ``subscripts`` do not fit operands of the given ``shapes``."""
     owner = f'EinsumProduct("{subscripts}")'
     inputs, output = subscripts
     if len(inputs) != len(shapes):
@@ -88,11 +93,14 @@ def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) ->
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, in words."""
+    """Return ``number`` and ``noun``, with an s if it is not 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
+    """Raise `ArgumentError` for a ``label`` that is repeated in the result, with an einsum call that makes the
+    diagonal.
+    """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))
     first = output.index(label) + 1
@@ -105,20 +113,20 @@ def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str
 
 
 def unused_labels(used: Iterable[str]) -> list[str]:
-    """The labels that are not used, in the order of the alphabet from i on."""
+    """Return the labels that are not in ``used``, in the order of the alphabet from i on."""
     taken = set(used)
     return [label for label in FROM_I if label not in taken]
 
 
 def axis_labels(shape: Sequence[Any]) -> str:
-    """Labels for the axes of a shape, from i on."""
+    """Return one label per axis of ``shape``, from i on; raise `ArgumentError` if there are too many axes."""
     if len(shape) > len(LETTERS):
         raise ArgumentError(f"the shape {tuple(shape)} has {len(shape)} axes, more than the {len(LETTERS)} labels")
     return "".join(unused_labels("")[: len(shape)])
 
 
 def label_extents(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """The extent of each label; raises where one label stands for two extents."""
+    """Return the extent of each label; raise `ShapeError` if one label has two extents."""
     found: dict[str, tuple[Any, int, int]] = {}
     for position, (labels, shape) in enumerate(zip(subscripts.inputs, shapes, strict=True)):
         for axis, (label, extent) in enumerate(zip(labels, shape, strict=True)):

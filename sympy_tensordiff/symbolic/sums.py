@@ -1,4 +1,4 @@
-"""Reductions over index ranges: the sum, the product, the greatest and the least value."""
+"""Reductions over index ranges: sum, product, maximum and minimum."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OutOfShapeError
 
 
 class IndexedReduction(Binder, RealScalar):
-    """Base of the sum, the product, the maximum and the minimum: one number out of those at all points of ranges."""
+    """The base class of sum, product, maximum and minimum of a scalar ``body`` over index ranges."""
 
     def __new__(cls, body: Any, *limits: Any) -> Any:
         owner = cls.__name__
@@ -54,6 +54,7 @@ class IndexedReduction(Binder, RealScalar):
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        """Return (index, lower bounds, upper bounds) per index, outermost first."""
         return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
 
     function = argument(0, "The body, under the name SymPy's printers ask for.")
@@ -77,9 +78,11 @@ class IndexedSum(PrintedSum, IndexedReduction):
     """
 
     def _eval_is_zero(self) -> bool | None:
+        """SymPy's hook for the assumption `zero`: True if the body is 0."""
         return True if self.args[0] == 0 else None
 
     def _eval_expand_basic(self, **hints: Any) -> Any:
+        """SymPy's hook for `expand`: expand the body and sum its terms one by one."""
         depth.refuse_walk(self, "expand")
         return expanded_sum(self, **hints)
 
@@ -148,12 +151,11 @@ class IndexedMin(PrintedExtremum, IndexedReduction):
 
 
 def expanded_sum(total: Any, **hints: Any) -> Any:
-    """The sum with its body multiplied out and its terms summed one by one, as `sympy.expand` wants it.
+    """Return ``total`` with its body expanded and its terms summed one by one, as `sympy.expand` does.
 
-    Sums of terms become sums, a factor without a bound index leaves its sum, and the sum of a constant
-    becomes a multiple of it. An empty range sums to 0 whatever the body is, so that what may have no value
-    (a quotient, a read that nothing else keeps inside of its tensor) leaves a range only where that is
-    never empty.
+    Sums of terms become sums, a factor without a bound index is taken out of its sum, and the sum of a constant becomes
+    a multiple of it. An empty range sums to 0 whatever the body is, so a part that may have no value (a quotient, or a
+    read that only the range keeps in bounds) is taken out of a range only if that is never empty.
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic import IndexedSum, TensorSymbol, indices
@@ -167,13 +169,15 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
 
 def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
-    """The sum of one term over the ranges of ``total``, without the factors and the ranges that it does not need."""
+    """Return the sum of ``term`` over the ranges of ``total``, without the factors and the ranges that it does not
+    depend on.
+    """
     indices = set(total.variables)
     is_never_empty = all((high - low).is_nonnegative for _, low, high in total.limits)
     outside = [
         factor
         for factor in Mul.make_args(term)
-        if indices.isdisjoint(factor.free_symbols) and (is_never_empty or _is_total(factor, {}))
+        if indices.isdisjoint(factor.free_symbols) and (is_never_empty or _is_defined_everywhere(factor, {}))
     ]
     inside = Mul(*(factor for factor in Mul.make_args(term) if factor not in outside))
     limits = list(total.limits)
@@ -183,8 +187,8 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
         ranges = {k: (first, last) for k, first, last in rest}
         used = inside.free_symbols.union(*(b.free_symbols for other in rest for b in other[1:]))
         is_constant = index not in used and indices.isdisjoint(low.free_symbols | high.free_symbols)
-        if is_constant and ((high - low).is_nonnegative or _is_total(inside, ranges)):
-            outside.append(_count(low, high, extents))
+        if is_constant and ((high - low).is_nonnegative or _is_defined_everywhere(inside, ranges)):
+            outside.append(_range_length(low, high, extents))
             limits = rest
     if not limits:
         return Mul(*outside, inside)
@@ -195,31 +199,33 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
     return Mul(*outside, left.xreplace(names))
 
 
-def _count(low: Any, high: Any, extents: set[Any]) -> Any:
-    """The number of integers in a range; no extent of a tensor is negative."""
+def _range_length(low: Any, high: Any, extents: set[Any]) -> Any:
+    """Return the number of integers from ``low`` to ``high``, without a `Max` with 0 if it is known not to be negative,
+    as all ``extents`` are.
+    """
     count = expand(high - low + 1)
     sizes = {extent: Dummy(integer=True, nonnegative=True) for extent in extents if isinstance(extent, Symbol)}
     is_size = count in extents or count.xreplace(sizes).is_nonnegative
     return count if is_size else Max(0, count)
 
 
-def _is_total(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
-    """Whether an expression has a value for all sizes, with its bound indices in their ``ranges``."""
+def _is_defined_everywhere(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
+    """Return whether ``expr`` has a value for all sizes, with its bound indices in their ``ranges``."""
     if isinstance(expr, (Symbol, Idx)) or expr.is_Number or (isinstance(expr, TensorExpr) and expr.is_symbol):
         return True
     if expr.is_Add or expr.is_Mul:
-        return all(_is_total(arg, ranges) for arg in expr.args)
+        return all(_is_defined_everywhere(arg, ranges) for arg in expr.args)
     if expr.is_Pow:
-        return bool(expr.exp.is_Integer and expr.exp > 0 and _is_total(expr.base, ranges))
+        return bool(expr.exp.is_Integer and expr.exp > 0 and _is_defined_everywhere(expr.base, ranges))
     if getattr(expr, "is_tensor_entry", False) and expr.tensor.is_symbol:
         return all(_is_inside(*axis, ranges) for axis in zip(expr.indices, expr.tensor.shape, strict=True))
     if isinstance(expr, IndexedSum):
         own = {k: (low, high) for k, low, high in expr.limits}
-        return _is_total(expr.body, {**ranges, **own})
+        return _is_defined_everywhere(expr.body, {**ranges, **own})
     return False
 
 
 def _is_inside(index: Any, extent: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
-    """Whether an index is inside of its axis wherever it is read."""
+    """Return whether ``index`` is provably inside of an axis of ``extent``, given the ``ranges`` of bound indices."""
     low, high = ranges.get(index, (index, index))
     return bool(low.is_nonnegative and (extent - 1 - high).is_nonnegative)

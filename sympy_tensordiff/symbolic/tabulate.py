@@ -1,7 +1,7 @@
-"""Tensors made entry by entry out of other tensors: index names and reads.
+"""Tensors built entry by entry from other tensors: fresh index names, and reads of entries.
 
-Sharing is kept: a read of a comprehension is written out only where that is small and sums
-nothing twice; elsewhere the comprehension stays, to be computed once and read as a tensor.
+Sharing is kept: a read of a comprehension is written out only if that is short and computes no sum twice; otherwise the
+comprehension stays, to be computed once and read as a tensor.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ WRITTEN_OUT = 40
 
 
 def same_extent(first: Expr, second: Expr) -> bool:
-    """Whether two extents are equal for all values of their symbols."""
+    """Return whether two extents are equal for all values of their symbols."""
     return bool(first == second or expand(first - second) == 0)
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """What a message adds where two different extents read alike."""
+    """Return the addition to a message about two different extents that print alike; empty if they do not."""
     if str(first) != str(second):
         return ""
     return "; they are named alike, but differ in their assumptions: make the symbol of the size once"
 
 
 def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = ()) -> list[Any]:
-    """Integer symbols, of the ``wanted`` names or ``i``, ``j``, …, whose names no free symbol of ``avoid`` has.
+    """Return ``number`` integer symbols, named as ``wanted`` or ``i``, ``j``, …, whose names do not occur in ``avoid``.
 
     Bound indices of sums in ``avoid`` would be other symbols, but are avoided for the reader.
     """
@@ -55,7 +55,17 @@ def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = (
 def tabulate(
     shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[..., Expr], names: Sequence[str] = ()
 ) -> Any:
-    """The tensor with the entry ``entry(i, j, …)``; the scalar ``entry()`` where the shape is ``()``.
+    """Return the tensor with the entries ``entry(i, j, …)``; the scalar ``entry()`` if ``shape`` is ``()``.
+
+    Parameters
+    ----------
+    shape : sequence of Expr
+    operands : iterable of Basic
+        The expressions that the entry is made of; the names of the indices do not occur in them.
+    entry : callable
+        Takes one index per axis; that of an axis of extent 1 is the number 0.
+    names : sequence of str
+        The preferred names of the indices.
 
     Parameters
     ----------
@@ -76,12 +86,12 @@ def tabulate(
 
 
 def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The indices, and 0 along axes of extent 1."""
+    """Return ``indices`` with 0 in place of those of axes of extent 1."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
 
 def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """The digits of an index in a mixed radix, the most significant first."""
+    """Return the digits of a row-major ``index`` in the mixed radix ``extents``, the most significant first."""
     result, stride = [S.Zero] * len(extents), S.One
     wide = [axis for axis, extent in enumerate(extents) if extent != 1]
     for axis in reversed(wide):
@@ -99,7 +109,7 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """The entry of a tensor, written out where nothing is computed more often by that; a scalar as it is.
+    """Return the entry of a tensor, written out if that repeats no computation; a scalar is returned unchanged.
 
     Parameters
     ----------
@@ -126,14 +136,18 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Whether no entry is read at two points of the scope: every index that varies is recovered from the entry."""
+    """Return whether each entry is read at one point of ``scope`` only: every index that varies can be recovered from
+    ``indices``.
+    """
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope)))
     forms = [parse(index) for index in indices]
     return varying <= {atoms[0] for form, atoms in forms if len(atoms) == 1 and not form.compounds()}
 
 
 def _upper_nodes(body: Basic) -> list[Any]:
-    """The nodes of an expression, tensors that are read apart, but at most one more than are written out."""
+    """Return the nodes of ``body`` without those of tensors whose entries it reads; at most one more than
+    `WRITTEN_OUT`.
+    """
     nodes: list[Any] = []
     stack: list[Any] = [body]
     while stack and len(nodes) <= WRITTEN_OUT:

@@ -1,4 +1,4 @@
-"""How each class of operations on whole tensors is written, in text, LaTeX and pictures."""
+"""Printing of operations on whole tensors: the notation of each class, as text, LaTeX and two-dimensional form."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import lru_cache
 from string import ascii_letters
 from typing import Any, NamedTuple
 
-from sympy import And, Max, Mul, Not, Or, Piecewise, Pow, S, default_sort_key, exp
+from sympy import Max, Mul, Pow, S, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
+from sympy_tensordiff.symbolic.choice_notation import choice_notation
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
 from sympy_tensordiff.symbolic.norm_notation import with_norms
@@ -18,16 +19,12 @@ from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
     Call,
-    Choice,
-    Connected,
     Constant,
     Divisor,
     Expanded,
-    Indicator,
     Inverse,
     Leaf,
     Power,
-    Relation,
     Repeated,
     Row,
     in_forms,
@@ -37,8 +34,9 @@ from sympy_tensordiff.symbolic.notation import (
     total,
     variant,
 )
-from sympy_tensordiff.symbolic.notation_formulas import LatexWriter, PrettyWriter
-from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, RELATIONS, TextWriter, mean_of
+from sympy_tensordiff.symbolic.notation_formulas import LatexWriter
+from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter, mean_of
 from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
 from sympy_tensordiff.symbolic.traversal import postorder
@@ -47,33 +45,22 @@ from sympy_tensordiff.symbolic.traversal import postorder
 NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
 FUNCTIONS = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *(
-        "sign",
-        "sigmoid",
-        "softplus",
-        "erf",
-        "floor",
-        "ceiling",
-        "expm1",
-        "log1p",
-        "log1mexp",
-        "log_ndtr",
-        "xlogy",
-        "hypot",
-        *NAMES.values(),
-    ),
+    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "expm1", "log1p", "log1mexp", "log_ndtr", "xlogy"),
+    *("hypot", *NAMES.values()),
 }
 
 
 class PrintedTensor(Printed):
-    """As products of matrices where they are, else in index notation."""
+    """The mixin that prints operations on tensors: as matrix products if they have that form, else in index
+    notation.
+    """
 
     @property
     def precedence(self) -> int:
-        """How tightly the text binds; in LaTeX, products need parentheses unless they are the last factor.
+        """Return how tightly the text binds; in LaTeX, products need parentheses unless they are the last factor.
 
-        SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@``
-        from the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
+        SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
+        the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
         """
         if measures(self).is_unprintable:
             return ATOM
@@ -85,14 +72,17 @@ class PrintedTensor(Printed):
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 
     def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`."""
         other = text_instead(self, printer)
         return str(TextWriter(printer).write(notation_of(self))) if other is None else other
 
     def _latex(self, printer: Any) -> str:
+        """SymPy's hook for LaTeX."""
         refuse_unprintable(self, "LaTeX")
         return str(LatexWriter(printer).write(notation_of(self)))
 
     def _pretty(self, printer: Any) -> Any:
+        """SymPy's hook for pretty printing."""
         refuse_unprintable(self, "pretty")
         notation, writer = notation_of(self), PrettyWriter(printer)
         form = writer.write(notation)
@@ -108,7 +98,7 @@ CACHED = 1 << 10
 
 
 def notation_of(node: Any) -> Any:
-    """The notation of a node of any kind; those of deep operands are made first, so that the stack stays low."""
+    """Return the notation of any node; those of deep operands are made first, which bounds the recursion."""
     if isinstance(node, PrintedTensor) and measures(node).depth > SHALLOW:
         done: set[Any] = set()
         for part in postorder(node, done, _operands):
@@ -118,16 +108,19 @@ def notation_of(node: Any) -> Any:
 
 
 def _operands(node: Any) -> tuple[Any, ...]:
+    """Return the operands of an operation; none of another node."""
     return tuple(node.operands) if isinstance(node, PrintedTensor) and hasattr(node, "operands") else ()
 
 
 @lru_cache(maxsize=CACHED)
 def _notation(node: Any) -> Any:
+    """Return the notation of any node, cached and by recursion into its operands."""
     known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
     return Leaf(with_norms(node)) if known is None else known(node)
 
 
 def _einsum(node: Any) -> Any:
+    """Return the notation of an einsum product: with new axes for repeated tensors, and a mean if it is one."""
     operands = [_notation(operand) for operand in node.operands]
     found = einsum_notation(node.inputs, node.output, operands, node.label_extents)
     parts = [(labels, operand) for labels, operand in zip(node.inputs, operands, strict=True)]
@@ -144,22 +137,25 @@ def _einsum(node: Any) -> Any:
 
 
 def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
+    """Return ``tensor`` with new axes where ``new`` says so, scalars in front."""
     front, inner = split_scalar(tensor)
     return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
 
 
 def _row(vector: Any) -> Any:
+    """Return the notation of a vector as a row, scalars in front."""
     front, inner = split_scalar(vector)
     return product(factors=[front, Row(inner)])
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
+    """Return the notation of the einsum of (labels, notation) pairs, with the extents of ``node``."""
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)
 
 
 def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
-    """A sum that is divided by the number of what it adds as a mean; None for all other products."""
+    """Return the notation of a sum divided by the number of its terms as a mean; None for any other product."""
     labels = added_labels(node.inputs, node.output)
     extents = [node.label_extents[label] for label in labels]
     scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
@@ -172,11 +168,15 @@ def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
 
 
 def _sum(node: Any) -> Any:
+    """Return the notation of a sum."""
     parts = zip(node.args, _without_ones(node), strict=True)
     return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
 
 
 def _product(node: Any) -> Any:
+    """Return the notation of an elementwise product; in formulas, a repeated factor becomes a diagonal matrix or part
+    of an outer product.
+    """
     operands = [_operand(factor) for factor in node.args]
     parts = _beside(operands, node.shape)
     factors = [part if rank(factor) else in_front(part) for factor, part in zip(node.args, parts, strict=True)]
@@ -191,6 +191,7 @@ def _product(node: Any) -> Any:
 
 
 def _power(node: Any) -> Any:
+    """Return the notation of an elementwise power; a negative exponent becomes a divisor."""
     base, exponent = _without_ones(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
@@ -202,10 +203,10 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an element-wise node without the ones that repeat it.
+    """An operand of an elementwise node without the ones that repeat it.
 
-    Its shape and notation beside operands that have the other axes; the axes that it has, its notation with these
-    alone, and its notation with ones.
+    ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
+    in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
     """
 
     shape: tuple[Any, ...]
@@ -216,11 +217,14 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """The operands of an element-wise node; texts without the ones that repeat them, where others have these axes."""
+    """Return the notations of the operands of an elementwise node, in text without the ones that broadcasting makes
+    unnecessary.
+    """
     return _beside([_operand(operand) for operand in node.operands], node.shape)
 
 
 def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
+    """Return the notations of operands ``parts``: without ones in text if others have all axes of ``shape``."""
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -229,6 +233,7 @@ def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
 
 
 def _operand(node: Any) -> _Operand:
+    """Return an operand of an elementwise node with the ones that repeat it separated."""
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])
@@ -254,7 +259,9 @@ def _operand(node: Any) -> _Operand:
 
 
 def _as_given(node: Any) -> Any | None:
-    """The tensor that a product with ones repeats along its axes of extent 1, as NumPy does; None for all others."""
+    """Return the tensor that an einsum with ones repeats along axes of extent 1, as NumPy would by itself; None for any
+    other.
+    """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
     unit = [label for label in labels if label not in output]
@@ -264,10 +271,12 @@ def _as_given(node: Any) -> Any | None:
 
 
 def _powered(base: Any, number: Any) -> Any:
+    """Return the power of ``base`` with a number as exponent, 1/2 as ``sqrt``."""
     return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
 
 
 def _function(node: Any) -> Any:
+    """Return the notation of an elementwise function: by its name if it has one, as a choice, or as an expression."""
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
@@ -282,55 +291,23 @@ def _function(node: Any) -> Any:
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         return Call(name, operands + numbers)
-    return _choice(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
-
-
-def _choice(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """A choice between the arguments of a function and numbers by conditions on these; None where it is no such."""
-    if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
-        return None
-    results = [_argument(value, values) for value, _ in body.args]
-    conditions = [_condition(condition, values) for _, condition in body.args[:-1]]
-    if None in results or None in conditions:
-        return None
-    if [value for value, _ in body.args] == [1, 0]:
-        return Indicator(conditions[0])
-    return Choice(tuple(zip(results[:-1], conditions, strict=True)), results[-1])
-
-
-def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    if isinstance(value, Piecewise):
-        return _choice(value, values)
-    return Leaf(value) if value.is_Number else values.get(value)
-
-
-def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """The notation of a condition on the arguments of a function; None for one that is not made of relations."""
-    if isinstance(condition, (And, Or, Not)):
-        parts = tuple(_condition(part, values) for part in _ordered(condition))
-        return None if None in parts else Connected(type(condition).__name__.lower(), parts)
-    if getattr(condition, "rel_op", None) not in RELATIONS:
-        return None
-    sides = _argument(condition.lhs, values), _argument(condition.rhs, values)
-    return None if None in sides else Relation(condition.rel_op, *sides)
-
-
-def _ordered(condition: Any) -> list[Any]:
-    """The parts of a condition, in one order."""
-    return sorted(condition.args, key=default_sort_key)
+    return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
 
 def _log_sum_exp(node: Any) -> Any:
+    """Return the notation of a log-sum-exp as a call."""
     return Call("logsumexp", (_notation(node.tensor),), _axis(node.axes, rank(node.tensor)))
 
 
 def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
+    """Return the keyword argument ``axis`` for ``axes``; none if these are all ``axes_of_all`` axes."""
     if len(axes) == axes_of_all:
         return ()
     return (("axis", axes[0] if len(axes) == 1 else axes),)
 
 
 def _filled(node: Any) -> Any:
+    """Return the notation of a constant-filled tensor: zeros, ones, or value * ones; for a scalar the value."""
     value, shape = node.args
     name = {0: "zeros", 1: "ones"}.get(value)
     constant = Constant(name or "ones", tuple(shape.args))
@@ -340,7 +317,7 @@ def _filled(node: Any) -> Any:
 
 
 def softmax_notation(node: Any) -> Any | None:
-    """``exp(A - logsumexp(A))``, the latter repeated along the axes that it has lost; None for all else."""
+    """Return the call ``softmax(A)`` for the function node ``exp(A - logsumexp(A))``; None for any other."""
     exponent = node.operands[0]
     if not isinstance(node.template.expr, exp) or not is_a(exponent, "TensorAdd"):
         return None
@@ -357,7 +334,9 @@ def softmax_notation(node: Any) -> Any | None:
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """The ``u`` of a term ``-logsumexp(u)``, and its axes; None for other terms."""
+    """Return the log-sum-exp that ``term`` subtracts and the axes of the term that it has; (None, ()) for
+    another term.
+    """
     if rank(term) == 0:
         return (-term, ()) if is_a(-term, "TensorLogSumExp") else (None, ())
     sign, term = term.args if is_a(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
@@ -377,6 +356,7 @@ def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _matrix_function(name: str) -> Callable[[Any], Any]:
+    """Return a function that gives the notation of a matrix function as a call of ``name``."""
     return lambda node: Call(name, (_notation(node.matrix),))
 
 

@@ -1,4 +1,4 @@
-"""Tensors that have a name, variables and expressions, and tensors given entry by entry."""
+"""Tensor symbols, named expressions, and comprehensions, which are tensors given by their entries."""
 
 from __future__ import annotations
 
@@ -119,56 +119,63 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """Return the name."""
         return str(self.args[0].name)
 
     @property
     def shape(self) -> tuple[Expr, ...]:
+        """Return the extents, one per axis."""
         return tuple(self.args[1].args)
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
+        """Return the extents and the bound of a tensor of integers."""
         return (*self.shape, *self._args[3:])
 
     @property
     def dtype(self) -> type:
-        """``int`` or ``float``: what the entries are."""
+        """Return the type of the entries, ``int`` or ``float``."""
         return int if self._args[2:3] == (_INT,) else float
 
     @property
     def below(self) -> Any:
-        """What all integers of it are declared to be less than; None where nothing is declared."""
+        """Return the declared exclusive upper bound of a tensor of integers, None if there is none."""
         return self._args[3] if len(self._args) > 3 else None
 
     @property
     def symmetric(self) -> bool:
-        """Whether this is declared to be a symmetric matrix."""
+        """Return whether this is declared to be a symmetric matrix."""
         return self._args[2:3] in ((_SYMMETRIC,), (_POSITIVE,))
 
     @property
     def positive(self) -> bool:
-        """Whether this is declared to be a positive definite matrix, which is symmetric."""
+        """Return whether this is declared to be a positive definite matrix, which is symmetric."""
         return self._args[2:3] == (_POSITIVE,)
 
     @property
     def is_integer(self) -> bool | None:
-        """Whether this is a scalar of integers."""
+        """Return True for a scalar of integers, else None (unknown)."""
         return True if self.dtype is int and self.rank == 0 else None
 
     @property
     def is_positive(self) -> bool | None:
-        """A tensor with axes is not a positive number: `sympy.solve` would put one in its place."""
+        """Return False for a tensor with axes, as `sympy.solve` would otherwise replace it by a number; None (unknown)
+        for a scalar.
+        """
         return False if self.rank else None
 
     @property
     def free_symbols(self) -> set[Basic]:
+        """Override `Basic.free_symbols`: return the tensor itself and the symbols of its shape and bound."""
         own = {self}.union(*(part.free_symbols for part in self.index_parts))
         return walkers.shown_symbols(self, own, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
+        """Override `Basic.doit`: return the tensor unchanged."""
         return self
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
+        """SymPy's hook for `simplify`: return the tensor unchanged."""
         return self
 
 
@@ -195,24 +202,27 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """Return the name."""
         return str(self._args[0].name)
 
     @property
     def definition(self) -> Any:
-        """What the name stands for."""
+        """Return the expression that the name abbreviates."""
         return self._args[1]
 
     @property
     def shape(self) -> tuple[Expr, ...]:
+        """Return the extents of the definition."""
         return tuple(getattr(self.definition, "shape", ()))
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
+        """Return the extents."""
         return self.shape
 
     @property
     def free_symbols(self) -> set[Basic]:
+        """Override `Basic.free_symbols`: return those of the definition."""
         return walkers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
 
     dtype = float
@@ -221,12 +231,15 @@ class NamedTensor(PrintedSymbol, TensorExpr):
     positive = False
 
     def _sympyrepr(self, printer: Any) -> str:
+        """SymPy's hook for `srepr`: name and definition."""
         return f"NamedTensor({self.name!r}, {printer._print(self.definition)})"
 
     def doit(self, **hints: Any) -> Any:
+        """Override `Basic.doit`: return the definition, evaluated."""
         return self.definition.doit(**hints)
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
+        """SymPy's hook for `simplify`: return the tensor unchanged."""
         return self
 
 
@@ -262,19 +275,21 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        """Return (index, lower bounds, upper bounds) per index, the first axis first."""
         return [(index, (S.Zero,), (extent - 1,)) for index, extent in self.limits]
 
     @property
     def indices(self) -> tuple[Any, ...]:
-        """The bound indices, one per axis."""
+        """Return the bound indices, one per axis."""
         return self.variables
 
     @property
     def shape(self) -> tuple[Expr, ...]:
+        """Return the extents, one per axis."""
         return tuple(limit.args[1] for limit in self.args[1:])
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
-        """The body with ``indices`` in place of the bound ones."""
+        """Return the body with ``indices`` in place of the bound ones."""
         written: Expr = Replacement(Substitution(zip(self.indices, indices, strict=True)))(self.body)
         return written
 
@@ -284,6 +299,9 @@ _LATEX_NAME = re.compile(r"(?:[^\W\d]|\\[A-Za-z])(?:\w|\\[A-Za-z]|[{}^',])*")
 
 
 def _is_integer(dtype: Any, name: str) -> bool:
+    """Return whether ``dtype`` is ``int``; raise `ArgumentTypeError`, which names the tensor, if it is neither that nor
+    ``float``.
+    """
     if dtype is not float and dtype is not int and dtype != _INT:
         raise ArgumentTypeError(
             f"tensor {name}: dtype must be float or int, got {dtype!r}; a shape of several axes is a tuple, as in "
@@ -293,6 +311,9 @@ def _is_integer(dtype: Any, name: str) -> bool:
 
 
 def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
+    """Return the argument that marks a tensor as positive definite or symmetric, None for neither; raise
+    `ArgumentTypeError` if a flag is not a bool.
+    """
     for word, value in (("symmetric", symmetric), ("positive", positive)):
         if not isinstance(value, bool):
             raise ArgumentTypeError(f"tensor {name} has {word}={value!r}: it must be True or False")
@@ -300,7 +321,7 @@ def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
 
 
 def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any) -> None:
-    """Refuse a symmetric tensor that is not a square matrix of real numbers."""
+    """Raise `ShapeError` or `ArgumentError` if a symmetric tensor is not a square matrix of real numbers."""
     if len(shape) != 2 or shape[0] != shape[1]:
         meant = "positive definite" if symmetry == _POSITIVE else "symmetric"
         raise ShapeError(
@@ -312,6 +333,7 @@ def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any
 
 
 def _checked_range(below: Any, name: str) -> Expr:
+    """Return ``below`` as an extent; raise an error that names the tensor if it is not one."""
     try:
         return checked_extent(below, f"tensor {name}")
     except TensorDiffError as error:
@@ -319,7 +341,9 @@ def _checked_range(below: Any, name: str) -> Expr:
 
 
 def checked_name(name: Any) -> str:
-    """A name that a tensor can have, as Python spells it."""
+    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if a tensor cannot
+    have it.
+    """
     if isinstance(name, Str):
         name = name.name
     if not isinstance(name, str):
@@ -335,17 +359,20 @@ def checked_name(name: Any) -> str:
 
 
 def as_entry(scalar: Any) -> Any:
-    """A scalar as the entry of a comprehension without axes, which SymPy takes for a leaf."""
+    """Return ``scalar`` wrapped as the entry of a comprehension without axes, which SymPy treats as a leaf."""
     return TensorComprehension._trusted(scalar, ())[()]
 
 
-class _InFull(Rewriting):
-    def definition(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
+class _DefinitionExpansion(Rewriting):
+    """The traversal of `in_full`."""
+
+    def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
+        """Return the definition of a named tensor, with the names in it replaced too."""
         return (yield self.visit(expr.definition, scope))
 
-    rules: ClassVar[Rules] = {NamedTensor: definition}
+    rules: ClassVar[Rules] = {NamedTensor: visit_named_tensor}
 
 
 def in_full(expr: Any) -> Any:
-    """An expression with all definitions in the places of the names."""
-    return _InFull().run(expr) if named_in([expr]) else expr
+    """Return ``expr`` with every named tensor replaced by its definition."""
+    return _DefinitionExpansion().run(expr) if named_in([expr]) else expr

@@ -1,4 +1,4 @@
-"""Walks without Python's recursion: depth costs memory, never a stack overflow.
+"""Traversals of expressions without Python's recursion: depth costs memory, never a stack overflow.
 
 The nodes of expressions, each once however many paths lead to it, and the names in them; and `trampoline`, which runs
 recursive passes.
@@ -21,19 +21,19 @@ arguments: Below = attrgetter("args")
 
 
 def parts(node: Any) -> tuple[Any, ...]:
-    """The arguments; none of an `Idx`, which is a symbol with a range."""
+    """Return the arguments of ``node``; none of an `Idx`, which is a symbol with a range."""
     return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
 
 
 def native_parts(node: Any) -> tuple[Any, ...]:
-    """The arguments of a node of SymPy's own; none of a node of this package."""
+    """Return the arguments of a native SymPy node; none of a node of this package."""
     return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
 
 
 def nodes_in(exprs: Iterable[Basic], below: Below = arguments) -> list[Any]:
-    """All nodes of the expressions; ``below`` gives the parts of a node that are entered.
+    """Return all nodes of ``exprs``, each once; ``below`` gives the arguments of a node that are entered.
 
-    Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
+    Nodes are compared by identity: comparing and hashing deep ones is a recursion of its own.
     """
     stack = list(exprs)
     seen = {id(expr): expr for expr in stack}
@@ -46,39 +46,42 @@ def nodes_in(exprs: Iterable[Basic], below: Below = arguments) -> list[Any]:
 
 
 def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """All symbols in the expressions, free or bound."""
+    """Return all symbols in ``exprs``, free or bound."""
     return {node for node in nodes_in(exprs) if isinstance(node, Symbol)}
 
 
 def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """All free symbols of the expressions; classes that bind symbols, or are some, are asked themselves."""
-    seen = nodes_in(exprs, lambda node: node.args if _has_those_of_parts(node.__class__) else ())
-    return set().union(*(node.free_symbols for node in seen if not _has_those_of_parts(node.__class__)))
+    """Return the free symbols of ``exprs``; classes that bind symbols, or are symbols, are asked for theirs."""
+    seen = nodes_in(exprs, lambda node: node.args if _inherits_free_symbols(node.__class__) else ())
+    return set().union(*(node.free_symbols for node in seen if not _inherits_free_symbols(node.__class__)))
 
 
 @cache
-def _has_those_of_parts(kind: type) -> bool:
-    """Whether the free symbols of a class are those of its arguments."""
+def _inherits_free_symbols(kind: type) -> bool:
+    """Return whether the free symbols of the class ``kind`` are just those of its arguments."""
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))
     return owner is Basic or getattr(kind, "has_symbols_of_parts", False)
 
 
 def names_in(exprs: Iterable[Basic]) -> set[str]:
-    """The names of all symbols, tensors and functions in the expressions, free or bound."""
+    """Return the names of all symbols, tensors and functions in ``exprs``, free or bound."""
     names = (node.name for node in nodes_in(exprs) if hasattr(type(node), "name"))
     return {name for name in names if isinstance(name, str)}
 
 
 def itself(node: Any) -> Any:
-    """The node."""
+    """Return ``node``."""
     return node
 
 
 def postorder(
     expr: Any, done: Container[Any], below: Below = parts, key: Callable[[Any], Any] = itself
 ) -> Iterator[Any]:
-    """The nodes, arguments first, that are not ``done`` by their ``key`` (and are, when the next is asked for)."""
+    """Yield the nodes of ``expr`` whose ``key`` is not in ``done``, arguments first.
+
+    The caller adds each node to ``done`` before it asks for the next; ``below`` gives the arguments of a node.
+    """
     stack = [expr]
     while stack:
         node = stack[-1]
@@ -96,7 +99,7 @@ Recursion: TypeAlias = Generator["Recursion[Any]", Any, T]
 
 
 def trampoline(first: Recursion[T]) -> T:
-    """Runs a pass written as a generator that yields the generators of its recursive calls.
+    """Run a recursive pass, a generator that yields the generators of its recursive calls, and return its result.
 
     >>> def depth(n):
     ...     return 0 if n == 0 else 1 + (yield depth(n - 1))
@@ -119,7 +122,7 @@ def trampoline(first: Recursion[T]) -> T:
 
 
 def named_in(exprs: Iterable[Any]) -> list[Any]:
-    """The named parts of expressions, each after those that its definition is made of."""
+    """Return the named tensors in ``exprs``, each after those in its definition."""
     order: dict[Any, None] = {}
     named = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
     below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in named}
@@ -138,7 +141,7 @@ Rules: TypeAlias = dict[type, Callable[..., Any]]
 
 
 class Rewriting:
-    """One pass over one expression; shared parts are visited once for each scope.
+    """A traversal that rebuilds one expression by rules for classes; shared parts are visited once per scope.
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; what has no rule is
     rebuilt from its arguments.
@@ -151,10 +154,13 @@ class Rewriting:
         self._done: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
     def run(self, expr: Any, scope: Any = EMPTY) -> Any:
-        """The rebuilt expression."""
+        """Return the rebuilt expression."""
         return trampoline(self.visit(expr, scope))
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return the rebuilt expression as a recursion step (``result = yield self.visit(child, scope)``); cached per
+        node and scope.
+        """
         key = (id(expr), scope)
         if key not in self._done:
             if isinstance(expr, (Symbol, Idx)):
@@ -167,23 +173,24 @@ class Rewriting:
         return self._done[key][1]
 
     def all(self, exprs: Iterable[Any], scope: Any) -> Recursion[list[Any]]:
+        """Return the rebuilt ``exprs`` as a recursion step."""
         results = []
         for expr in exprs:
             results.append((yield self.visit(expr, scope)))
         return results
 
     def symbol(self, expr: Any, scope: Any) -> Any:
-        """What stands in place of a symbol."""
+        """Return the replacement of a symbol in ``scope``; the symbol itself if it has none."""
         return next((new for old, new in scope if old == expr), expr)
 
     def rebuilt(self, expr: Any, scope: Any) -> Any:
-        """The same node over rebuilt arguments; itself where nothing has changed."""
+        """Return ``expr`` with rebuilt arguments; itself if nothing has changed."""
         args = yield self.all(expr.args, scope)
         return with_args(expr, args)
 
 
 def with_args(expr: Any, args: Sequence[Any]) -> Any:
-    """The same node over other arguments; itself where nothing has changed."""
+    """Return ``expr`` with the arguments ``args``; itself if they are the same objects."""
     if all(new is old for new, old in zip(args, expr.args, strict=True)):
         return expr
     # SymPy would rewrite conditions on its own terms, over the reals.
@@ -191,6 +198,6 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
 
 
 def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
-    """The scope inside of a binder, where ``new`` stands in place of ``bound``."""
+    """Return the scope inside of a binder, in which ``bound`` is replaced by ``new``."""
     rest = frozenset([pair for pair in scope if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

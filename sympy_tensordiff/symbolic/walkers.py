@@ -1,10 +1,10 @@
-"""What functions of SymPy that know no scopes are shown of our nodes.
+"""Protection against SymPy functions that ignore binders: they are shown modified attributes of nodes.
 
-Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the
-same value whatever stands between. Some do not, since a term under a binder means something else
-outside: `sympy.cse` names terms that hold a bound index; `replace` lets a bound index capture the
-free symbols of what it puts in; those that look for a `Piecewise` carry conditions on a bound index
-out of its scope, or never end. All ask the node first, and the asking frame tells them apart.
+Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the same value whatever
+is in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a
+bound index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise`
+move conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame
+identifies them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.traversal import names_in
 
 
 def names_of(module: str) -> dict[str, Any]:
-    """The globals of a module of SymPy, which its frames hold; none where SymPy has no such module."""
+    """Return the globals of a SymPy module, by which its frames are recognised; empty if SymPy has no such module."""
     try:
         return vars(import_module(module))
     except ImportError:
@@ -34,7 +34,9 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """The code of a function of SymPy, or of one inside of it; None, which no frame runs, where there is none."""
+    """Return the code object of a SymPy function, or of the function ``inner`` in it; None, which no frame runs, if
+    there is none.
+    """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
     except (ImportError, AttributeError):
@@ -65,13 +67,13 @@ PARTIAL = code_of("sympy.core.function", "Function.fdiff")
 SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
 DELTA = code_of("sympy.printing.latex", "LatexPrinter._print_KroneckerDelta")
 DERIVATIVE = code_of("sympy.core.function", "Derivative.__new__")
-# The modules of all who are shown something else; a number is found faster than five comparisons are made.
+# The modules whose frames see modified attributes; one look-up is faster than five comparisons.
 CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
 ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class Shown:
-    """Mixin of all nodes: the attributes that functions without scopes ask for."""
+    """The mixin of all nodes that overrides the attributes that SymPy functions without scopes ask for."""
 
     _args: tuple[Any, ...]
     is_binder = False
@@ -80,13 +82,15 @@ class Shown:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """All state of the node."""
+        """Override `Basic.args`: return the arguments, as the calling SymPy function may see them."""
         asking = sys._getframe(1)
         return shown_args(self, asking) if id(asking.f_globals) in ASKING else self._args
 
     @property
     def func(self) -> Any:
-        """The class, such that ``func(*args)`` is the node."""
+        """Override `Basic.func`: return the class, such that ``func(*args)`` is the node; `cse` and `simplify` get a
+        function that fits their ``args``.
+        """
         asking = sys._getframe(1)
         if asking.f_globals is CSE:
             return lambda *args: self
@@ -96,7 +100,9 @@ class Shown:
 
     @property
     def is_Atom(self) -> bool:  # noqa: N802
-        """Whether SymPy's functions take the node for a leaf; no name in it is given to what `cse` names."""
+        """Override `Basic.is_Atom`: return whether SymPy treats the node as a leaf. If `cse` asks, the names in it are
+        reserved as a side effect.
+        """
         asking = sys._getframe(1)
         if asking.f_globals is CSE and "excluded_symbols" in asking.f_locals:
             asking.f_locals["excluded_symbols"].update(names_in([self]))
@@ -105,11 +111,11 @@ class Shown:
         return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
-        """As `Basic.atoms`."""
+        """Override `Basic.atoms`: one visit to each node."""
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """As `Basic.has`."""
+        """Override `Basic.has`; a `Piecewise` anywhere inside is found, except by `piecewise_fold`."""
         asking = sys._getframe(1)
         if asking.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
@@ -127,7 +133,9 @@ class Cases(Expr):
 
 
 def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
-    """The arguments of a node as the asking frame may see them."""
+    """Return the arguments of ``node`` as the calling frame ``asking`` may see them; raise `UnsupportedError` for a
+    walk over a huge node.
+    """
     own: tuple[Any, ...] = node._args
     if asking.f_globals is CSE:
         return (own,)  # no SymPy object: a leaf that has arguments
@@ -158,30 +166,32 @@ def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
 
 
 def asks_to_simplify(node: Any, asking: FrameType) -> bool:
-    """Whether `sympy.simplify` is about to simplify the arguments of a node inside of an expression."""
+    """Return whether `sympy.simplify` is about to simplify the arguments of ``node``, which is not a symbol."""
     return asking.f_globals is SIMPLIFY and asking.f_code.co_name == "<lambda>" and not node.is_symbol
 
 
 def asked_for_cases(walk: FrameType) -> bool:
-    """Whether the walk belongs to ``has(Piecewise)``."""
+    """Return whether the frame ``walk`` belongs to ``has(Piecewise)``."""
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
 
 
 def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
-    """The first frame from one on outwards that is wanted."""
+    """Return the first frame from ``frame`` outwards for which ``wanted`` holds; None if there is none."""
     while frame is not None and not wanted(frame):
         frame = frame.f_back
     return frame
 
 
 def caller(walk: FrameType) -> FrameType | None:
-    """Who called the outermost frame of a recursive walk."""
+    """Return the frame that called the outermost frame of the recursive ``walk``; None if there is none."""
     return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Whether a `Piecewise` around a node collects all conditions in it, to decide them in every combination."""
+    """Return whether the frame ``walk`` collects conditions for a `Piecewise` around a node, which decides them in
+    every combination.
+    """
     frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:
@@ -190,7 +200,9 @@ def asked_for_atoms(walk: FrameType) -> bool:
 
 
 def without_cases(node: Any) -> tuple[Any, ...]:
-    """The arguments with `Cases` for every `Piecewise` under a binder; alike for all who ask: `has` is cached."""
+    """Return the arguments of ``node`` with every `Piecewise` under a binder replaced by `Cases`; the same for every
+    caller, as `has` is cached.
+    """
     if not node.is_binder:
         return tuple(node._args[node.has_template :])
     shown = node.__dict__.get("_shown")
@@ -203,7 +215,7 @@ def without_cases(node: Any) -> tuple[Any, ...]:
 
 
 def own_cases(body: Basic) -> Iterable[Any]:
-    """The outermost `Piecewise` of a body; those of binders inside are shown by these."""
+    """Yield the outermost `Piecewise` nodes of ``body`` that are not inside of another node of this package."""
     walk = preorder_traversal(body)
     for node in walk:
         if isinstance(node, Piecewise):
@@ -213,22 +225,25 @@ def own_cases(body: Basic) -> Iterable[Any]:
 
 
 def asks_whether_constant(asking: FrameType) -> bool:
-    """Whether SymPy differentiates in order to see if an expression depends on a symbol, whatever that is."""
+    """Return whether SymPy differentiates only to find out if an expression depends on a symbol."""
     return outwards(asking, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """What the call of `replace` that a walk belongs to looks for and puts in."""
+    """Return the query and the value of the `Basic.replace` call that the frame ``walk`` belongs to; None for each if
+    there is none.
+    """
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
 
 
 def means_one_argument(entry: Any, asking: FrameType) -> bool:
-    """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
+    """Return whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` for the derivative by the first
+    argument only.
 
-    Both may be the same entry, so that this would be another derivative; where the entry is no
-    variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
+    Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
+    writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
     """
     names = asking.f_locals if asking.f_code in (PARTIAL, SUBSTITUTED) else {}
     match names:
@@ -244,10 +259,11 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
 
 
 def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
-    """The free symbols as the asking frame may see them.
+    """Return ``free``, the free symbols of ``node``, as the calling frame ``asking`` may see them.
 
-    `Derivative` makes the scalar 0 of an expression that does not have the variable. So an expression
-    that has a shape, or gets one from a variable, is shown to it with all variables.
+    `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
+    one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate
+    wrongly.
     """
     if asking.f_code is not DERIVATIVE or "variable_count" not in asking.f_locals:
         return free
@@ -262,7 +278,9 @@ def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
 
 
 def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[Any]) -> None:
-    """Raise where SymPy's own rules would be wrong about a derivative by an entry or a tensor."""
+    """Raise `UnsupportedError` if SymPy's own derivative of ``expr``, with free symbols ``free``, by an entry or a
+    tensor would be wrong.
+    """
     name = variable.tensor.name if variable.is_tensor_entry and variable.tensor.is_symbol else str(variable)
     for symbol in free:
         if isinstance(symbol, Indexed) and str(symbol.base.label) == name:

@@ -1,9 +1,9 @@
-"""Whole tensors in scalar places: refused, with what to write instead.
+"""Whole tensors in the place of scalars: errors that say what to write instead.
 
-SymPy takes every `Expr` for a scalar, so ``exp(A)`` or ``Max(A, 0)`` would be scalars of no meaning.
-What it is given it first makes a SymPy object of, which asks for ``__sympy__``; Max, Min and
-comparisons ask for ``is_extended_real``, products with 0 for ``is_finite``. The asking frame tells
-what is built. (Operators, Add, Mul and Pow have a meaning, see `operators`.)
+SymPy takes every `Expr` for a scalar, so ``exp(A)`` or ``Max(A, 0)`` would be meaningless scalars. SymPy first converts
+an argument to a SymPy object, which asks for ``__sympy__``; Max, Min and comparisons ask for ``is_extended_real``,
+products with 0 for ``is_finite``. The calling frame says what is built. (Operators, Add, Mul and Pow have a meaning,
+see `operators`.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
 
 def comparison(name: str) -> str:
-    """Return what to write in place of a comparison of tensors: ``name`` is that of the function."""
+    """Return the advice for a comparison of tensors by the function ``name``; for any comparison if that is empty."""
     names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
     return (
         f"a comparison of tensors is one truth for each entry: write {names}, 1 where it holds and 0 elsewhere, and "
@@ -85,17 +85,19 @@ ENTRYWISE = (Abs, adjoint, conjugate, transpose)
 
 
 def is_whole(operand: Any) -> bool:
-    """Whether ``operand`` is a tensor of rank > 0."""
+    """Return whether ``operand`` is a tensor of rank > 0."""
     return getattr(operand, "is_tensor_expr", False) and operand.rank > 0
 
 
 def index_letters(rank: int) -> list[str]:
-    """Names of indices for an example in a message."""
+    """Return names of ``rank`` indices for an example in a message."""
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
 def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
-    """Raise where a tensor of rank > 0 stands in for a scalar."""
+    """Raise `UnsupportedError` if ``operand``, in the scalar ``place``, is a tensor of rank > 0; ``way_out`` and
+    ``also`` are advice.
+    """
     if not is_whole(operand):
         return
     name = operand.name if operand.is_symbol else "T"
@@ -108,14 +110,18 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
 
 
 def refuse_asked(tensor: Any, asking: FrameType) -> None:
-    """Raise where a property is asked by the constructor of a scalar node, which would take the tensor."""
+    """Raise `UnsupportedError` if the calling frame ``asking`` is the constructor of a scalar node that would accept
+    the whole tensor.
+    """
     found = ASKING.get(_function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
 
 def refuse_taken(tensor: Any, asking: FrameType) -> None:
-    """Raise where a SymPy object is made of the tensor by the constructor of a scalar node."""
+    """Raise `UnsupportedError` if the constructor of a scalar node around the frame ``asking`` is about to accept the
+    whole tensor.
+    """
     taking = asking.f_back
     if taking is None or not is_whole(tensor):
         return
@@ -134,17 +140,21 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
             return
         place = _function_of(frame)
         if place == ("sympy.core.power", "__new__"):
-            _refuse_one(tensor, frame)
+            _refuse_trivial_power(tensor, frame)
         if place in TAKING:
             refuse_whole(tensor, *TAKING[place])
         frame = frame.f_back
 
 
-def _refuse_one(tensor: Any, power: FrameType) -> None:
+def _refuse_trivial_power(tensor: Any, power: FrameType) -> None:
+    """Raise `UnsupportedError` if the frame ``power`` of SymPy's ``Pow.__new__`` has base 1 or exponent 0, as SymPy
+    would make the scalar 1 of it.
+    """
     base, exponent = power.f_locals.get("b"), power.f_locals.get("e")
     if base == 1 or exponent == 0:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
 
 
 def _function_of(frame: FrameType) -> tuple[str, str]:
+    """Return the module and the name of the function that ``frame`` runs."""
     return frame.f_globals.get("__name__", ""), frame.f_code.co_name

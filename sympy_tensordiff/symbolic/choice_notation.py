@@ -1,0 +1,49 @@
+"""Notations of elementwise choices: functions that are a `Piecewise` of their arguments, printed with `where`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import And, Not, Or, Piecewise, S, default_sort_key
+
+from sympy_tensordiff.symbolic.notation import Choice, Connected, Indicator, Leaf, Relation
+from sympy_tensordiff.symbolic.notation_text import RELATIONS
+
+
+def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
+    """Return the notation of ``body``, a `Piecewise` of function arguments and numbers; None if it is not one.
+
+    ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
+    """
+    if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
+        return None
+    results = [_argument(value, values) for value, _ in body.args]
+    conditions = [_condition(condition, values) for _, condition in body.args[:-1]]
+    if None in results or None in conditions:
+        return None
+    if [value for value, _ in body.args] == [1, 0]:
+        return Indicator(conditions[0])
+    return Choice(tuple(zip(results[:-1], conditions, strict=True)), results[-1])
+
+
+def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
+    """Return the notation of a branch's value: a number, an argument or a nested choice; None for anything else."""
+    if isinstance(value, Piecewise):
+        return choice_notation(value, values)
+    return Leaf(value) if value.is_Number else values.get(value)
+
+
+def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
+    """Return the notation of a condition on the arguments; None if it is not made of relations."""
+    if isinstance(condition, (And, Or, Not)):
+        parts = tuple(_condition(part, values) for part in _ordered(condition))
+        return None if None in parts else Connected(type(condition).__name__.lower(), parts)
+    if getattr(condition, "rel_op", None) not in RELATIONS:
+        return None
+    sides = _argument(condition.lhs, values), _argument(condition.rhs, values)
+    return None if None in sides else Relation(condition.rel_op, *sides)
+
+
+def _ordered(condition: Any) -> list[Any]:
+    """Return the parts of a condition in a canonical order."""
+    return sorted(condition.args, key=default_sort_key)
