@@ -91,7 +91,7 @@ class DaskFunction:
 
     @property
     def kernels(self) -> tuple[BlockKernel, ...]:
-        """The compiled kernels, in the order of their numbers in `plan` and of the argument ``kernel`` of `footprint`."""
+        """The compiled kernels, in the order of their numbers in `plan`."""
         return self._program.kernels
 
     @property
