@@ -214,7 +214,7 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows`, the guard of `body`, without those that only exclude points where a sum in it is empty.
+        """Return `rows`, constraints on `body`, without those that only exclude points where a sum in it is empty.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.

@@ -28,8 +28,8 @@ from sympy_tensordiff.integer.data import data_entries
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The names of arrays, real scalars and integers (sizes) that a step reads or writes and does not define itself,
-    each in order of first use.
+    """The names of arrays, real scalars and integers that a step uses and does not define itself, each in order of
+    first use.
     """
 
     arrays: tuple[str, ...]

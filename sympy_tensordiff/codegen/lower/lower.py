@@ -231,9 +231,7 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that only `branch`, one branch of a choice in `block`, needs: they are computed inside of
-        it.
-        """
+        """Return the nodes that only `branch`, one branch of a choice in `block`, needs."""
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -251,8 +249,7 @@ class Lowering(Matrices):
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
         """Compute the sums in the terms of an addition first: those over the same points share their loops.
 
-        With temporaries they have arrays in common instead. Those that depend on the indices around come before those
-        that do not: what they keep for each of their values, the others can read.
+        With temporaries they share arrays instead: sums that depend on enclosing indices come first, for others to read.
         """
         groups: dict[tuple[Any, ...], dict[Node, None]] = {}
         others = False
