@@ -37,7 +37,7 @@ from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.choices import is_chosen, number_chosen
+from sympy_tensordiff.simplify.choices import count_chosen, is_chosen
 from sympy_tensordiff.simplify.kinds import kind_of
 
 Rule = Callable[[Graph, Node, Node, int], Node]
@@ -88,7 +88,7 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
         if slope.total:
             return rule(cotangent)
         if not _indices(slope) <= cotangent.free:
-            chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
+            chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
             return graph.select(chosen, rule(cotangent), graph.zero)
     match cotangent.op:
         case "select":
@@ -104,7 +104,7 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
             others = [factor for factor in cotangent.args if factor is not choice]
             return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
-    chosen = graph.compare("lt", graph.zero, number_chosen(graph, cotangent))
+    chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
     return graph.select(chosen, rule(cotangent), graph.zero)
 
 

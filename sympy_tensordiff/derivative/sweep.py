@@ -165,6 +165,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """Return the cotangent of an argument; an undefined slope counts only where the cotangent is not 0."""
 
         def rule(part: Node) -> Node:
+            """Return the cotangent of the argument from the part `part` of that of the node."""
             return pull(self.graph, node, part, position)
 
         return applied(self.graph, cotangent, rule, certain=node in self._unconditional or node.total)

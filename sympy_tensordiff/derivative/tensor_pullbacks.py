@@ -18,7 +18,7 @@ from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.choices import is_chosen, number_chosen
+from sympy_tensordiff.simplify.choices import count_chosen, is_chosen
 
 Contribution = tuple[Node, Node]
 """An operand and what is added to its cotangent."""
@@ -173,6 +173,7 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
+            """Return the cotangent of the argument at `position` from the part `part` of that of the node."""
             return pull(graph, node, part, position)
 
         pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
@@ -212,7 +213,7 @@ def contraction(
     variables = {label: graph.fresh(f"i{n}") for n, label in enumerate(sizes)}
     number, *values = (
         graph.read(part, [Affine.variable(variables[label]) for label in labels])
-        for part, labels in ((number_chosen(graph, cotangent[0]), cotangent[1]), *operands)
+        for part, labels in ((count_chosen(graph, cotangent[0]), cotangent[1]), *operands)
     )
     product = graph.select(graph.compare("lt", graph.zero, number), graph.mul(values), graph.zero)
     axes, summed = [label for label in sizes if label in output], [label for label in sizes if label not in output]

@@ -148,6 +148,7 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     """Return the largest nodes in `body` without free indices that are bound around them; not `around` itself."""
 
     def is_closed(node: Node) -> bool:
+        """Whether no index is free in `node` that is bound around it."""
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 
     inside = breadth_first(body, lambda node: () if is_closed(node) else node.args)

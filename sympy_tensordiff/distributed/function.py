@@ -74,13 +74,6 @@ class DaskFunction:
     Arguments are NumPy arrays, memory maps, arrays of zarr and h5py, dask arrays of any chunks, in order or by name.
     Without ``blocks`` the largest chunks of the arguments of a call are the blocks, and `plan`, `kernels`, `footprint`
     and `cost` are those of the last call.
-
-    Attributes
-    ----------
-    plan : str
-        The block loops, the reductions over them, the inputs of each kernel, and the cost of the last call.
-    kernels : tuple of Kernel
-        The compiled functions, in the order of `footprint`'s ``kernel``.
     """
 
     def __init__(
@@ -98,7 +91,7 @@ class DaskFunction:
 
     @property
     def kernels(self) -> tuple[BlockKernel, ...]:
-        """The kernels in the order of their numbers in the plan."""
+        """The compiled kernels, in the order of their numbers in `plan`."""
         return self._program.kernels
 
     @property

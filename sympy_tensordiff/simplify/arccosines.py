@@ -94,8 +94,10 @@ class _Quotients(Joining):
 
 
 def _is_angle(node: Node) -> bool:
+    """Whether `node` is an arccosine."""
     return node.op == "call" and node.data is sympy.acos
 
 
 def _is_inverse_root(node: Node) -> bool:
+    """Whether `node` is the inverse of a square root."""
     return node.op == "pow" and node.args[1].op == "const" and node.args[1].data == Fraction(-1, 2)

@@ -42,7 +42,13 @@ from sympy_tensordiff.integer.values import (
 )
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import Joining, in_fewest_indices, pair_opposites, pivot, with_equations
+from sympy_tensordiff.simplify.guards import (
+    Joining,
+    pair_opposites,
+    pivot,
+    rewrite_in_fewest_indices,
+    tighten_to_equations,
+)
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remainders
 
@@ -79,9 +85,9 @@ class _Tighten:
         self.written = written
         self.choices = Choices(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
-        self.harmless = self.choices.does_no_harm
+        self.may_evaluate = self.choices.may_evaluate
         self.done: dict[tuple[Node, Rows], Node] = {}
-        self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
+        self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return `node` in final form, given `facts`; a node without guards and ranges as it is."""
@@ -102,7 +108,7 @@ class _Tighten:
                 read: Node = yield self.arguments(node, facts)
                 if not linear(read.data):
                     read = self.graph.map_own_forms(read, lambda form: gist(form, facts))
-                result = self.copied(node, read)
+                result = self.read_through(node, read)
             elif node.op == "index":
                 result = self.graph.index(gist(node.data, facts))
             else:
@@ -121,7 +127,7 @@ class _Tighten:
             args = pair_opposites(self.graph, args, facts)
         return self.graph.with_args(node, args)
 
-    def copied(self, node: Node, read: Node) -> Node:
+    def read_through(self, node: Node, read: Node) -> Node:
         """Return the entry that `read` copies; `read` itself if its table computes or was written by the user."""
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -135,17 +141,14 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return a product, maximum or minimum with triangular bounds, over its body in final form.
-
-        Neither a guard nor a factor leaves it; an index on which nothing depends goes.
-        """
+        """Return a product, maximum or minimum with triangular bounds, over its tight body, without unused indices."""
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, exact_rows(rows, facts), variables, facts)
         if not outer:  # what no bound tells would be no guard of the whole
-            limits, body = without_idle_indices(graph, node.op, limits, body, facts, self.harmless)
+            limits, body = without_unused_indices(graph, node.op, limits, body, facts, self.may_evaluate)
             if not limits:
                 alone: Node = yield self.visit(body, facts)
                 return alone
@@ -169,10 +172,10 @@ class _Tighten:
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
-        rows = with_equations(without_common_data(rows), facts, self.sizes)
+        rows = tighten_to_equations(without_common_data(rows), facts, self.sizes)
         equations: tuple[Row, ...] = ()
         while (found := pivot(rows, self.sizes)) is not None:
-            # One name for what is equal: what is left of the guard and the body are told.
+            # Equal variables get one name: the rest of the guard and the body are rewritten.
             row, mapping = found
             equations += (row,)
             rest = [r.substitute(mapping) for r in rows if r is not row]
@@ -180,7 +183,7 @@ class _Tighten:
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
-            rows = with_equations(rest, facts + equations, self.sizes)
+            rows = tighten_to_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
             rows = to_residues(exact_rows(rows, rows))
@@ -188,27 +191,27 @@ class _Tighten:
         for row in rows:
             body = self.under(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
         rows = equations + rows
-        told = yield self.visit(body, facts + rows)
-        if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
-            left = unimplied(told.data, facts + rows)
-            told = self.graph.guard(left, told.args[0])
-        needed = yield self.needed(rows, told, facts)
-        for row in needed if _scales_sums(self.graph, told) else ():
+        new_body = yield self.visit(body, facts + rows)
+        if new_body.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
+            left = unimplied(new_body.data, facts + rows)
+            new_body = self.graph.guard(left, new_body.args[0])
+        needed = yield self.needed(rows, new_body, facts)
+        for row in needed if _scales_sums(self.graph, new_body) else ():
             # A factor that the row has let out of a sum stays in it without the row.
             others = tuple(other for other in needed if other is not row)
             inside = yield self.visit(body, facts + others)
             left = yield self.needed((*others, row), inside, facts)
             if row not in left:
-                needed, told = left, inside
-        new = self.graph.guard(needed, told)
+                needed, new_body = left, inside
+        new = self.graph.guard(needed, new_body)
         # What has come out of the body as a guard is looked at together with these rows.
-        return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
+        return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
     def under(self, row: Row, body: Node, solution: Substitution) -> Node:
         """Return `body` with its equation `row` put in; with data, each part of it in the fewest indices."""
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
-        return in_fewest_indices(self.graph, body, row, solution, self.fixed)
+        return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """Return `rows` without those that only say that the range of a sum in `body` is not empty.
@@ -223,7 +226,7 @@ class _Tighten:
             sure = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
             needed = any(not implied(need, sure) and implied(need, (*sure, row)) for need in inside)
-            if row.kind == "ge" and not needed and (yield self.choices.is_idle(row, body, known)):
+            if row.kind == "ge" and not needed and (yield self.choices.is_redundant(row, body, known)):
                 kept = others
         return tuple(kept)
 
@@ -348,13 +351,13 @@ def _named(graph: Graph, part: Any) -> str:
     return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
 
 
-def without_idle_indices(
+def without_unused_indices(
     graph: Graph,
     op: str,
     limits: Sequence[Bounds],
     body: Node,
     facts: Rows,
-    harmless: Callable[[Node, Rows], bool],
+    may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
     """Return `limits` (outermost first) without the indices on which nothing depends, and the body without them.
 
@@ -369,7 +372,7 @@ def without_idle_indices(
     limits : sequence of Bounds
     body : Node
     facts : rows
-    harmless : callable
+    may_evaluate : callable
         Whether a node may be evaluated where it was not before, given what is known there.
     """
     kept = tuple(limits)
@@ -385,7 +388,7 @@ def without_idle_indices(
         if op == "prod":
             if count is None or not (filled or implied(Row("ge", count), known)):
                 continue
-            if not (filled or harmless(body, (*known, *bound_rows(behind)))):
+            if not (filled or may_evaluate(body, (*known, *bound_rows(behind)))):
                 continue
             body = graph.pow(body, graph.index(count))
         elif not filled or count is None or not count.atoms().isdisjoint(own):

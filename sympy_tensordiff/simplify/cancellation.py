@@ -115,6 +115,7 @@ class _Rewriter:
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
+            """Return ``base**exponent``."""
             return graph.pow(base, graph.const(_reduced(exponent)))
 
         unit, count = Fraction(1, power.denominator), abs(power.numerator)

@@ -1,6 +1,4 @@
-"""Properties of nodes under constraints: what they read, where they are 0, their cases, and whether they are
-defined.
-"""
+"""Properties of nodes under constraints: what they read, where they are 0, their cases, and where they are defined."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ class Choices:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.zero: dict[tuple[Node, Row, Rows], bool] = {}
-        self.harmless: dict[tuple[Node, Row | None, Rows], bool] = {}
+        self.defined: dict[tuple[Node, Row | None, Rows], bool] = {}
         self.reads: dict[Node, dict[Node, None]] = {}
 
-    def is_harmless(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
+    def is_defined(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
         """Return whether `node` is defined under `facts`: it is a number, and reads inside of shapes only.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
@@ -41,7 +39,7 @@ class Choices:
             total = node.total or is_reciprocal(node, facts)
             return total and all(implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
-        if key not in self.harmless:
+        if key not in self.defined:
             if node.op in ("guard", "sum", "prod"):
                 variables, inside, body = self.inside(node, facts)
                 rows = inside[len(facts) :]
@@ -50,19 +48,19 @@ class Choices:
                 for entry, known in tested_data(self.graph, variables, rows, facts):
                     found = found and all(implied(needed, known) for needed in inside_shape(self.graph, entry))
                 found = found and (
-                    (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
+                    (row is not None and implied(row, inside)) or (yield self.is_defined(body, inside, row))
                 )
             else:
                 found = is_total(node.op, node.data, node.args)
-                found = found and all(implied(needed, facts) for needed in definedness(self.graph, node))
+                found = found and all(implied(needed, facts) for needed in defining_constraints(self.graph, node))
                 for arg in node.args:
-                    found = found and (yield self.is_harmless(arg, facts, row))
-            self.harmless[key] = found
-        return self.harmless[key]
+                    found = found and (yield self.is_defined(arg, facts, row))
+            self.defined[key] = found
+        return self.defined[key]
 
-    def does_no_harm(self, node: Node, facts: Rows) -> bool:
-        """Return `is_harmless` of `node`, for callers that are not recursions over the graph themselves."""
-        return trampoline(self.is_harmless(node, facts))
+    def may_evaluate(self, node: Node, facts: Rows) -> bool:
+        """Return `is_defined` of `node`, for callers that are not recursions over the graph themselves."""
+        return trampoline(self.is_defined(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
         """Return the variables that a guard, sum or product binds (outermost first), what is known inside, and its
@@ -85,14 +83,14 @@ class Choices:
                 found = dict.fromkeys((top,) if top.op in ("read", "index") else ())
                 self.reads.setdefault(stack.pop(), {**found, **{k: None for arg in args for k in self.reads[arg]}})
         for read in self.reads[node]:
-            yield from definedness(self.graph, read)
+            yield from defining_constraints(self.graph, read)
 
-    def is_idle(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
+    def is_redundant(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
         """Return whether the guard constraint `row` around `node` is redundant: else `node` is defined and 0."""
-        harmless: bool = yield self.is_harmless(node, facts, row)
-        return harmless and bool((yield self.needs(node, row, facts)))
+        defined: bool = yield self.is_defined(node, facts, row)
+        return defined and bool((yield self.vanishes_without(node, row, facts)))
 
-    def needs(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
+    def vanishes_without(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
         """Return whether `node` is 0 wherever `facts` hold and `row` does not."""
         if node.plain:
             return node is self.graph.zero
@@ -100,24 +98,24 @@ class Choices:
         if key not in self.zero:
             if node.op in ("guard", "sum"):
                 _, inside, body = self.inside(node, facts)
-                found = implied(row, inside) or (yield self.needs(body, row, inside))
+                found = implied(row, inside) or (yield self.vanishes_without(body, row, inside))
             elif is_power(node):
-                found = yield self.needs(node.args[0], row, facts)
+                found = yield self.vanishes_without(node.args[0], row, facts)
             elif node.op in ("add", "mul", "select"):
-                found = yield self.parts_need(node, row, facts)
+                found = yield self.parts_vanish_without(node, row, facts)
             else:
                 found = False
             self.zero[key] = found
         return self.zero[key]
 
-    def parts_need(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
-        """Return the answer of `needs` for a product, an addition or a choice.
+    def parts_vanish_without(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
+        """Return the answer of `vanishes_without` for a product, an addition or a choice.
 
         Of a product one factor has to be 0, of the others all parts.
         """
         every = node.op != "mul"
         for part in node.args[node.op == "select" :]:
-            if (yield self.needs(part, row, facts)) is not every:
+            if (yield self.vanishes_without(part, row, facts)) is not every:
                 return not every
         return every
 
@@ -143,7 +141,7 @@ def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
     return node.op == "guard"
 
 
-def number_chosen(graph: Graph, node: Node) -> Node:
+def count_chosen(graph: Graph, node: Node) -> Node:
     """Return a node of the shape of `node`: 0 only where conditions select no term of it, 1 without conditions.
 
     It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
@@ -155,29 +153,29 @@ def number_chosen(graph: Graph, node: Node) -> Node:
         return graph.broadcast(graph.one, node.shape) if node.shape else graph.one
     match node.op:
         case "select":
-            return graph.select(node.args[0], *(number_chosen(graph, side) for side in node.args[1:]))
+            return graph.select(node.args[0], *(count_chosen(graph, side) for side in node.args[1:]))
         case "guard":
-            return graph.guard(node.data, number_chosen(graph, node.args[0]))
+            return graph.guard(node.data, count_chosen(graph, node.args[0]))
         case "add":
-            return graph.add([number_chosen(graph, term) for term in node.args])
+            return graph.add([count_chosen(graph, term) for term in node.args])
         case "sum":
             variables, rows, body = graph.open(node)
-            return graph.sum(variables, rows, number_chosen(graph, body))
+            return graph.sum(variables, rows, count_chosen(graph, body))
         case "mul":
-            return graph.mul([number_chosen(graph, factor) for factor in node.args])
+            return graph.mul([count_chosen(graph, factor) for factor in node.args])
         case "ein":
             operands = list(zip(node.args, node.data.inputs, strict=True))
             extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
-            chosen = [(number_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
+            chosen = [(count_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
             return graph.ein(1, chosen, node.data.output, extents)
         case "comprehension":
             variables, _, body = graph.open(node)
-            return graph.comprehension(variables, node.data, number_chosen(graph, body))
+            return graph.comprehension(variables, node.data, count_chosen(graph, body))
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether `node` is a positive index form (by `facts`) or a constant power of one, as ``1/m`` of a size."""
+    """Whether `node` is a constant power of an index form that `facts` imply to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
 
@@ -196,7 +194,7 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
     return (*data, *shape_rows(node.data, node.args[0].shape)) if node.op == "read" else data
 
 
-def definedness(graph: Graph, node: Node) -> Rows:
+def defining_constraints(graph: Graph, node: Node) -> Rows:
     """Return the constraints under which a read or index is defined: inside of its shape, and divisors are positive."""
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))

@@ -84,7 +84,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
     `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
     """
     found: list[Row] = []
-    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen):
+    for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
         for row in inside_shape(graph, node):
             extreme = at_extreme(row, bound, context)
             if extreme is not None:
@@ -95,7 +95,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
     return normalise_rows(found) or ()
 
 
-def unconditional_parts(
+def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """Yield each unconditionally evaluated node, the ranges around it and their variables, innermost first.
@@ -174,7 +174,7 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
     return list(found)
 
 
-def divides_by_none(body: Node, mapping: Substitution) -> bool:
+def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
     """Whether nothing in `body` is divided by a number below 1 when the variables have the values in `mapping`."""
     forms = [
         form
@@ -235,7 +235,7 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
     """
     seen: Seen = set()
     for root in roots:
-        for node, context, _ in unconditional_parts(graph, root, facts, seen):
+        for node, context, _ in iterate_unconditional(graph, root, facts, seen):
             for axis, form in enumerate(node.data) if node.op == "read" else ():
                 entry = form.terms[0][0] if form.terms else None
                 if isinstance(entry, DataEntry) and form == Affine.variable(entry) and _is_each(entry, graph, context):

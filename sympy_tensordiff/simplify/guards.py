@@ -24,10 +24,10 @@ from sympy_tensordiff.integer.implication import implied, is_empty, without_redu
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import single_value
-from sympy_tensordiff.simplify.facts import divides_by_none
+from sympy_tensordiff.simplify.facts import has_positive_divisors
 
 
-def with_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
+def tighten_to_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
     """Return `rows` without redundant ones, and with an equation for each index that they leave a single value."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
@@ -60,7 +60,9 @@ def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variabl
     return None
 
 
-def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]) -> Node:
+def rewrite_in_fewest_indices(
+    graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]
+) -> Node:
     """Return `body` with each part rewritten by the equation `row`, which has data, in as few indices as possible.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
@@ -89,10 +91,10 @@ def in_fewest_indices(graph: Graph, body: Node, row: Row, solution: Substitution
             continue
         if v in data or (isinstance(v, int) and v not in fixed and v not in inside):
             rewrites.append(partial(_with_value, graph, v, value))
-    return graph.mul(_in_fewest_indices(graph, graph.factors(body), rewrites, row.form.atoms(), fixed))
+    return graph.mul(_choose_fewest_indices(graph, graph.factors(body), rewrites, row.form.atoms(), fixed))
 
 
-def _in_fewest_indices(
+def _choose_fewest_indices(
     graph: Graph,
     factors: Sequence[Node],
     rewrites: Sequence[Callable[[Node], Node]],
@@ -228,8 +230,10 @@ class Joining:
             both = (*pair[0].rows, *pair[1].rows)
             if not is_empty(both, facts):
                 # Where they overlap the body counts twice.
-                both = with_equations(both, facts, self.sizes)
-                if len(with_equations(rows, facts, self.sizes)) + len(both) >= len(pair[0].rows) + len(pair[1].rows):
+                both = tighten_to_equations(both, facts, self.sizes)
+                if len(tighten_to_equations(rows, facts, self.sizes)) + len(both) >= len(pair[0].rows) + len(
+                    pair[1].rows
+                ):
                     continue
                 new.append(self.graph.guard(both, body))
             left = [self.without(term, [p for p in pair if p.place == place]) for place, term in enumerate(terms)]
@@ -260,7 +264,7 @@ class Joining:
             return one.body
         for general, special in ((one, two), (two, one)):
             mapping = solved(special.rows, self.sizes)
-            if not mapping or not divides_by_none(general.body, mapping):
+            if not mapping or not has_positive_divisors(general.body, mapping):
                 continue
             same = self.graph.substitute(general.body, mapping) is special.body
             # ``1 + p*log(x[p])`` is 1 at ``p == 0``, where ``x[0]`` need not be positive.

@@ -48,7 +48,7 @@ def kind_of(graph: Graph, node: Node) -> Kind:
     return found
 
 
-def _together(kinds: Kinds) -> Kind:
+def _common_kind(kinds: Kinds) -> Kind:
     """Return the kind of a value that is positive, nonnegative or flat where all of `kinds` are."""
     return Kind(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
@@ -122,7 +122,7 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> Kind:
         return Kind(max(kinds[0].sign, 0), True)
     if node.data is sympy.Max:
         return Kind(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
-    return _together(kinds) if node.data is sympy.Min else _UNKNOWN
+    return _common_kind(kinds) if node.data is sympy.Min else _UNKNOWN
 
 
 def _total(graph: Graph, node: Node, kinds: Kinds) -> Kind:
@@ -150,7 +150,7 @@ def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
     places = [tuple([-1 if extents[label] == Affine.of(1) else label for label in labels]) for labels in inputs]
     times = Counter(zip(node.args, places, strict=True))
     own = dict(zip(node.args, kinds, strict=True))
-    found = _together([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
+    found = _common_kind([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
     if len(output) == len(extents):
         return found
     return _SQUARE if found.sign >= 0 and found.flat else Kind(min(found.sign, 0), False)
@@ -161,10 +161,10 @@ _RULES: dict[str, Callable[[Graph, Node, Kinds], Kind]] = {
     "index": _index,
     "scalar": _scalar,
     "pow": _power,
-    "mul": lambda graph, node, kinds: _together(kinds),
+    "mul": lambda graph, node, kinds: _common_kind(kinds),
     "add": _addition,
     "call": _call,
-    "select": lambda graph, node, kinds: _together(kinds[1:]),
+    "select": lambda graph, node, kinds: _common_kind(kinds[1:]),
     "sum": _total,
     "prod": lambda graph, node, kinds: kinds[0],
     "max": _guarded,

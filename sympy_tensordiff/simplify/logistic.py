@@ -131,6 +131,7 @@ class _Logistic(Joining):
         return node
 
     def sigmoid(self, argument: Node) -> Node:
+        """Return ``sigmoid(argument)``."""
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
@@ -262,4 +263,5 @@ class _Readable(_Logistic):
 
 
 def _is_call(node: Node, function: type) -> bool:
+    """Whether `node` is a call of `function`."""
     return node.op == "call" and node.data is function

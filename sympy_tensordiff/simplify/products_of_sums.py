@@ -11,7 +11,7 @@ term only where one term at most is left then, as in ``Sum_k (x[k] - mean)``, wh
 small differences is more exact than the difference of large sums.
 
 An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
-the sum is known to run, or where the factor does no harm anywhere.
+the sum is known to run, or where the factor is defined everywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LONGEST = 8
 """Longer additions are not summed term by term to see what cancels."""
 
 
-def common_outside(graph: Graph, body: Node) -> Node:
+def factor_out_common(graph: Graph, body: Node) -> Node:
     """Return `body` with the factors that all terms of its addition share in front of it; unchanged without any."""
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
@@ -97,24 +97,24 @@ class ProductsOfSums:
     graph : Graph
     sizes : frozenset of int
         The variables that are never bound.
-    harmless : callable
+    may_evaluate : callable
         Whether a node, given facts, may be evaluated where it was not before.
     flat : bool
         Whether sums of several variables stay as they are, for those who look for products of tensors.
     """
 
     def __init__(
-        self, graph: Graph, sizes: frozenset[int], harmless: Callable[[Node, Rows], bool], *, flat: bool
+        self, graph: Graph, sizes: frozenset[int], may_evaluate: Callable[[Node, Rows], bool], *, flat: bool
     ) -> None:
         self.graph = graph
         self.sizes = sizes
-        self.harmless = harmless
+        self.may_evaluate = may_evaluate
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over the triangular bounds `limits`, outermost first, given `facts`."""
         if not self.flat:
-            body = common_outside(self.graph, body)
+            body = factor_out_common(self.graph, body)
         choice = self.choice(limits, body, facts)
         if choice is not None:
             sides = (side if side is self.graph.zero else self.of(limits, side, facts) for side in choice.args[1:])
@@ -130,7 +130,7 @@ class ProductsOfSums:
             return None
         condition = body.args[0]
         outside = condition.free.isdisjoint([limit.variable for limit in limits])
-        return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
+        return body if outside and (never_empty(limits, facts) or self.may_evaluate(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
         """Return the factors under a guard that may leave the sum, and the guard of the others; `factor` else."""
@@ -138,7 +138,7 @@ class ProductsOfSums:
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
         inside = self.graph.factors(factor.args[0])
-        free = [part for part in inside if part.free.isdisjoint(variables) and self.harmless(part, facts)]
+        free = [part for part in inside if part.free.isdisjoint(variables) and self.may_evaluate(part, facts)]
         if not free:
             return [factor]
         return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
@@ -149,7 +149,7 @@ class ProductsOfSums:
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = never_empty(limits, facts)
         chosen = any(is_chosen(self.graph, factor) for factor in factors if factor not in free)
-        outside = [f for f in free if (runs and (f.total or not chosen)) or self.harmless(f, facts)]
+        outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
         if len(groups) < 2 or not self.may_part(groups, runs, facts):
@@ -182,7 +182,7 @@ class ProductsOfSums:
         for limits, factors in groups:
             known = (*facts, *bound_rows(limits))
             others = [limit for other, _ in groups if other is not limits for limit in other]
-            if not never_empty(others, facts) and not all(self.harmless(factor, known) for factor in factors):
+            if not never_empty(others, facts) and not all(self.may_evaluate(factor, known) for factor in factors):
                 return False
         return True
 
@@ -203,7 +203,7 @@ class ProductsOfSums:
             bound = [factor for factor in factors if not factor.free.isdisjoint(inner)]
             if not self.is_better(limits[n:], free, bound):
                 continue
-            if never_empty(limits[n:], known) or all(self.harmless(factor, known) for factor in free):
+            if never_empty(limits[n:], known) or all(self.may_evaluate(factor, known) for factor in free):
                 inside = self.product(limits[n:], bound, known)
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
@@ -216,7 +216,7 @@ class ProductsOfSums:
         count = number_of_values(limit)
         if count is None or never_empty([limit], facts):
             return count
-        if not all(self.harmless(factor, facts) for factor in factors):
+        if not all(self.may_evaluate(factor, facts) for factor in factors):
             return None
         return count if implied(Row("ge", count), facts) else positive_part(count)
 

@@ -230,14 +230,14 @@ class _Explicit:
         forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
         places = [(form, facts) for form in forms]
         if node.op == "guard" or node.op in RANGED:
-            places = self.late_rows(variables, rows, facts)
+            places = self.forms_with_data(variables, rows, facts)
         for form, known in places:
             for entry in reversed(data_entries([form])):
                 if not self.is_inside(entry, known):
                     return entry, known
         return None
 
-    def late_rows(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
+    def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
         """Return the forms of constraints with data, and what the others say where they are tested."""
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 

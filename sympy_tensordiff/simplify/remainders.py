@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.products import slope, times
 from sympy_tensordiff.integer.rows import Rows, substitute_all
 
 CASES_LIMIT = 16
-"""More remainders of sizes than these are not told apart."""
+"""The maximal number of combinations of remainders; an equation with more is left as it is."""
 
 
 class System(NamedTuple):

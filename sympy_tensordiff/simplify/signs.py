@@ -138,7 +138,7 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if fewest are, on a tie the sign of the first term.
+        """Return -1 if most `terms` are subtracted, 1 if most are added, on a tie the sign of the first term.
 
         The first term is that with the least `position`.
         """
@@ -193,6 +193,7 @@ def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
 
 
 def _is_integer(exponent: Node) -> bool:
+    """Whether `exponent` is a constant integer."""
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 

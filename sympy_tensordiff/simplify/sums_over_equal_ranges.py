@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.rows import renaming
-from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, common_outside
+from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
 from sympy_tensordiff.simplify.signs import content_of
 
 LEVELS = 4
@@ -72,7 +72,7 @@ def merged_sums(
 
 def _common_outside(graph: Graph, body: Node) -> Node:
     """Return `body` with common factors outside of its addition, and additions in it shortened where terms cancel."""
-    new = common_outside(graph, body)
+    new = factor_out_common(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
 
@@ -107,7 +107,7 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
         return addition
     for group in groups.values():
         outside = [*group[0].outside]
-        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels, sizes, selected)]
+        rest += [graph.mul([*outside, part]) for part in _merge_group(graph, group, levels, sizes, selected)]
     return graph.add(rest)
 
 
@@ -170,7 +170,9 @@ def _lowered(node: Node, count: int) -> tuple[Row, ...]:
     return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
 
 
-def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool) -> list[Node]:
+def _merge_group(
+    graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
+) -> list[Node]:
     """Return the sums of `group`, which have one range, with those merged that share factors."""
     variables, rows, _ = graph.open(group[0].node)
     terms = []
@@ -210,7 +212,7 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset
         ])  # fmt: skip
         if inner.op == "add" and levels:
             inner = _merged(graph, inner, levels - 1, sizes, selected)
-        number, inner = graph.split_coefficient(common_outside(graph, inner))
+        number, inner = graph.split_coefficient(factor_out_common(graph, inner))
         number = number * content
         place = waiting.index(best[0])
         waiting = [term for term in waiting if all(term is not other for other in best)]

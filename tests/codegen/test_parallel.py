@@ -111,7 +111,9 @@ def test_what_adds_to_entries_stays_in_order():
 def test_a_process_that_was_forked_has_no_threads(monkeypatch):
     monkeypatch.setattr(threads, "_owner", None)
     called = []
-    run = threads.guarded(lambda *values: called.append("parallel"), lambda: lambda *values: called.append("serial"))
+    run = threads.with_threads(
+        lambda *values: called.append("parallel"), lambda: lambda *values: called.append("serial")
+    )
     run()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     run()
@@ -172,12 +174,12 @@ def test_one_pool_of_threads():
         return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
     before = counts()
-    threads.guarded(lambda: seen.extend(counts()), lambda: None)()
+    threads.with_threads(lambda: seen.extend(counts()), lambda: None)()
     assert before
     assert set(seen) == {1}
     assert counts() == before
     seen.clear()
-    threads.guarded(lambda: seen.extend(counts()), lambda: None, has_products=False)()
+    threads.with_threads(lambda: seen.extend(counts()), lambda: None, has_products=False)()
     assert seen == before
 
 
@@ -186,11 +188,11 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch, uncompiled):
     x = td.TensorSymbol("x", (n, n))
     limited = []
 
-    def guarded(run, serial, has_products):
+    def with_threads(run, serial, has_products):
         limited.append(has_products)
         return run
 
-    monkeypatch.setattr("sympy_tensordiff.codegen.run.compile.guarded", guarded)
+    monkeypatch.setattr("sympy_tensordiff.codegen.run.compile.with_threads", with_threads)
     for expression, wanted in ((td.inv(x) ** 2, {False}), ((x @ x) ** 2, {True})):
         td.lambdify([x], expression, parallel=True)(np.eye(3))
         assert set(limited) == wanted

@@ -238,7 +238,7 @@ def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
 
 def test_sizes_of_others_are_refused():
     x = td.TensorSymbol("x", n)
-    with pytest.raises(ArgumentError, match="sizes has a value for m, which is no size"):
+    with pytest.raises(ArgumentError, match="sizes has a value for m, which is not a size"):
         td.cost(td.sum(x), sizes={m: 3})
 
 

@@ -353,7 +353,7 @@ class Matrices(NamedTuple):
 
     @property
     def order(self) -> list[int]:
-        """The labels of the matrix product, in order."""
+        """The labels of the result of the matrix product: batch, row and column labels."""
         return [*self.both, *self.rows, *self.columns]
 
     def transposed(self) -> Matrices:

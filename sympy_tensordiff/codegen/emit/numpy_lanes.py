@@ -42,7 +42,7 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """Return ``form`` in the indices of the dimensions."""
+        """Return ``form`` with replaced indices written as forms in the indices of the dimensions."""
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:

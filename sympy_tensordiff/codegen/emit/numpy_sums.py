@@ -86,7 +86,7 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return the loop over all values that it has for some lane of ``frame``."""
+        """Return ``loop`` with the smallest range that includes its ranges for all lanes of ``frame``."""
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
             """Return the bounds over all lanes."""
@@ -108,8 +108,8 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the values of a loop whose bounds do not depend on lanes, and the frame whose block runs if there are
-        some.
+        """Return the range of a loop, whose bounds do not depend on lanes, and the frame whose block runs unless it is
+        empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -231,7 +231,7 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction) -> str:
-        """Return the text of ``value`` reduced along the dimensions ``summed``."""
+        """Return ``value`` reduced along the dimensions ``summed``, as text."""
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):

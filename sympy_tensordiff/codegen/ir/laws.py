@@ -370,7 +370,9 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if an entry that the nest fills is read before it is set in the same iterations."""
+        """Raise VerificationError if an entry that the nest fills may be read before it is set in the same
+        iterations.
+        """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]

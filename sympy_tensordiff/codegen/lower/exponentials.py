@@ -278,4 +278,5 @@ def _behind_guards(total: Node) -> list[Node]:
 
 
 def _is_exponential(node: Node) -> bool:
+    """Whether `node` is an exponential."""
     return node.op == "call" and node.data is sympy.exp

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.ir.scalars import External
-from sympy_tensordiff.codegen.lower.functions import implementation as of_scipy
+from sympy_tensordiff.codegen.lower.special_functions import implementation as of_scipy
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 
 Implementations = dict[External, Callable[..., Any]]

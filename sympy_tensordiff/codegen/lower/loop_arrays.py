@@ -241,11 +241,13 @@ class LoopArrays:
         done = self.upright.setdefault(facts, {})
 
         def upright(form: Affine) -> Affine:
+            """Return `form` as it is compared: simplified under the facts, with one sign in its quotients."""
             if form not in done:
                 done[form] = _upright(gist(form, facts))
             return done[form]
 
         def alike(node: Node) -> Node:
+            """Return `node` as it is compared: with such forms, and one sign for opposite differences."""
             return with_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
 
         return Comparison(upright, alike, partial(_moves, stored))

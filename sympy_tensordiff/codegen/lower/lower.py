@@ -42,7 +42,7 @@ class Lowering(Matrices):
     # -------------------------------------------------------------- values
 
     def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """The scalar expression of ``node`` in ``block``; statements that it needs go before it."""
+        """Return the scalar expression of `node` in `block`; statements that it needs are added to blocks."""
         match node.op:
             case "const":
                 return scalars.Number(node.data)
@@ -63,6 +63,7 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return the value of `node` in `block`: the entry of an array that stores it, or computed there."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
@@ -101,7 +102,7 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """The entry of an array that keeps ``node``, or ``node`` up to a number; None where none is worth it."""
+        """Return the entry of an array that stores `node`, perhaps times a number; None if none is worth it."""
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
@@ -125,7 +126,7 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether a node reads at a quotient or remainder that takes fewer values than the loops around run.
+        """Whether `node` reads at quotients or remainders that have fewer values than the loops around.
 
         Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
         """
@@ -136,7 +137,7 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether a node is a value at one of several shifts, or a call, or a sum, that other sums need, too."""
+        """Whether `node` is a value at one of several shifts, or a call or a sum that other sums need, too."""
         if node in self.shifts.members:
             return True
         if not self.repeated or not (node.op == "sum" or is_dear(node)):
@@ -144,7 +145,7 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """A sum that depends on data outside of it through their value: an entry of an array of such sums."""
+        """Return a sum that depends on outer data by value as an entry of an array of such sums; else None."""
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
             return None
@@ -164,7 +165,7 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """The same for a sum of products, with the factors that do not depend on its indices in front."""
+        """Return the same for a sum of products, with the factors free of its indices in front; else None."""
         variables, rows, body = self.graph.open(node)
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
         factors = self.graph.factors(product)
@@ -179,6 +180,7 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return the read of a tensor's array; of a computed tensor that of its array, or the entry itself."""
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -191,7 +193,7 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """The entry of a comprehension as a node, which is 0 outside."""
+        """Return the entry of a comprehension at the index `place` as a node, which is 0 outside."""
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
@@ -201,6 +203,7 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return an accumulator that gets the value of the body behind an `If`."""
         name = self._local("s")
         block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -209,7 +212,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Both branches; what only one of them needs, and may be no number or read outside, is computed only there."""
+        """Return the choice between both branches; one that may be undefined is computed only where it is chosen."""
         condition, *branches = node.args
         test = yield self.value(condition, block)
         values = []
@@ -228,7 +231,7 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """The nodes below a branch of a choice that only the branch needs."""
+        """Return the nodes below `branch`, one of a choice, that only the branch needs."""
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -239,12 +242,12 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _is_lazy(self, node: Node, block: Block) -> bool:
-        """Whether ``node`` calls a function of the user's that may be asked for values behind a condition only."""
+        """Whether `node` calls a function of the user's that may be called behind a condition only."""
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Sums in the terms of an addition: those over the same points share their loops.
+        """Compute the sums in the terms of an addition first: those over the same points share their loops.
 
         With temporaries they have arrays in common instead. Those that depend on the indices around come before those
         that do not: what they keep for each of their values, the others can read.
@@ -271,7 +274,7 @@ class Lowering(Matrices):
                 block.values.update(zip(parts, names, strict=True))
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """What a sum runs over, whatever its variables are called."""
+        """Return a key of the points that a sum runs over, whatever its variables are called."""
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
@@ -281,7 +284,7 @@ class Lowering(Matrices):
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """The loops of sums, or of other reductions of one kind, that run over the same points."""
+        """Add the loops of reductions of one kind over the same points; return their accumulators."""
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
         bodies = [body]
@@ -328,7 +331,7 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Loops over variables, with what their blocks compute, around statements."""
+        """Return loops over `variables`, with the statements of their blocks, around the statements `inside`."""
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
@@ -339,7 +342,7 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Inner reductions that take fewer values than the loops around them run become parts of their own."""
+        """Return a reduction, its inner variables in a reduction of their own if that has fewer values."""
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):
@@ -352,12 +355,13 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+        """Return the lower and upper bounds of the loop over `v` by rows without `inner` variables."""
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in quotients_of(v, own))
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Factors from outer blocks are multiplied there."""
+        """Return a product, in which factors of outer blocks are multiplied there."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
         for factor in node.args:
             home = self._home(factor, block) if factor.op != "const" else block
@@ -370,7 +374,7 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """A power with an exponent like 3/2: a root and products take a tenth of the time of a general power."""
+        """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):
             block.values[node.args[0]] = name = Name(self._local("v"))
@@ -381,7 +385,7 @@ class Lowering(Matrices):
     # -------------------------------------------------------------- where values are computed
 
     def _home(self, node: Node, block: Block) -> Block:
-        """The outermost block around that can compute ``node``; leaving an `If` alone gains nothing."""
+        """Return the outermost block around `block` that can compute `node`; leaving an `If` alone gains nothing."""
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):
             private = block.private is not None and node in block.private

@@ -1,4 +1,4 @@
-"""Which whole tensors become arrays, and which are computed entry by entry where they are used.
+"""The choice of the whole tensors that become arrays; others are computed entry by entry where they are used.
 
 Arrays are the results, what a library takes and gives, and sums over axes, each of which is
 computed once. What is between them is fused into the loops that use it, unless
@@ -37,7 +37,7 @@ CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
-    """The nodes that become arrays; variable tensors, which are arrays already, are not among them."""
+    """Return the nodes below `roots` that become arrays, without variable tensors, which are arrays already."""
     parts = reachable(*roots)
     work = _Materialising(parts)
     work.arrays.update(roots)
@@ -47,10 +47,12 @@ def arrays_of(roots: Sequence[Node]) -> set[Node]:
 
 
 class _Materialising:
+    """The decision of `arrays_of`, from users down to arguments."""
+
     def __init__(self, parts: Sequence[Node]) -> None:
         self.arrays: set[Node] = set()
         self.users: dict[Node, Node | None] = {}
-        """The one array whose loop a node stands in; None where there are several."""
+        """The one array in whose loop a node is computed; None where there are several."""
         self.costs: dict[Node, int] = {}
         for part in parts:
             cost = self.cost(part)
@@ -60,7 +62,7 @@ class _Materialising:
             self.costs[part] = cost
 
     def cost(self, node: Node) -> int:
-        """About how many operations one entry takes."""
+        """Return about how many operations one entry of `node` takes."""
         if node.op in ("const", "scalar", "index"):
             return 0
         if node.op in ("tensor", "comprehension") or array_operands(node) is not None or sums_labels(node):
@@ -70,7 +72,7 @@ class _Materialising:
         return _own_cost(node) + sum(self.costs[arg] for arg in node.args)
 
     def visit(self, node: Node) -> None:
-        """Decide about the arguments of a node, all users of which have been visited."""
+        """Decide about the arguments of `node`, whose users have all been visited."""
         if node not in self.arrays and node not in self.users:
             return  # an inverse that is only solved with
         user = node if node in self.arrays or node.op == "comprehension" else self.users[node]
@@ -89,7 +91,10 @@ class _Materialising:
                 self.use(arg, node, user, _repeats(node, arg))
 
     def use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """A node is an argument in the loop of the array ``user``, ``repeated`` for several of its entries."""
+        """Record that `node` is an argument in the loop of the array `user`, `repeated` for several of its entries.
+
+        It becomes an array if it is repeated or has several users, and is more than a few operations.
+        """
         if node in self.arrays:
             return
         apart = repeated or user is None or self.users.get(node, user) is not user
@@ -103,6 +108,7 @@ class _Materialising:
 
 
 def _own_cost(node: Node) -> int:
+    """Return about how many operations `node` takes once its arguments are computed."""
     if node.op == "call":
         return 2 if node.data in _LIGHT else _FUNCTION
     if node.op == "pow":
@@ -113,12 +119,12 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether a node calls a function that takes many operations."""
+    """Whether `node` calls a function that takes many operations."""
     return node.op == "call" and node.data not in _LIGHT
 
 
 def _repeats(node: Node, arg: Node) -> bool:
-    """Whether one entry of an argument serves several of a node."""
+    """Whether one entry of `arg` serves several entries of `node`."""
     if node.op in BINDERS:
         return all(v >= 0 for v in arg.free)
     if node.op == "read":
@@ -131,14 +137,14 @@ def _repeats(node: Node, arg: Node) -> bool:
 
 
 STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse"})
-"""What is an array before anything is computed with it, besides sums of products."""
+"""Nodes that are arrays before anything is computed with them, besides sums of products."""
 
 
 def is_product(node: Node) -> bool:
-    """Whether a node is a sum of products that a library for matrices computes.
+    """Whether `node` is a sum of products that a library for matrices computes.
 
-    An operand has to have an axis of its own. The inner product of two arrays is one, too; that of
-    values that are still to be computed runs in the loop that computes them.
+    An operand has to have an axis of its own. The inner product of two arrays is one, too; that of values that are
+    still to be computed runs in the loop that computes them.
     """
     if not sums_labels(node) or len(node.args) != 2:
         return False
@@ -149,10 +155,10 @@ def is_product(node: Node) -> bool:
 
 
 def solved_place(node: Node) -> int | None:
-    """Which operand of a product is an inverse that need not be computed: equations are solved instead.
+    """Return the position of an operand that is an inverse, where equations can be solved instead; else None.
 
-    One of its last two axes is summed over; the other one is an axis of the product that the other operand
-    does not have. Those in front are axes of all three.
+    One of its last two axes is summed over; the other one is an axis of the product that the other operand does not
+    have. Those in front are axes of all three.
     """
     if is_product(node):
         for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
@@ -167,9 +173,10 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Which operand is the direction, a matrix, in which a node is the derivative of the cofactors of another one.
+    """Return the operand of an einsum that is a direction in which cofactors are differentiated, by its position; else
+    None.
 
-    And the labels of the cofactors that are summed with it, and the others.
+    With it come the labels of the cofactors that are summed with it, and the others.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -187,7 +194,7 @@ def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | N
 
 
 def determinant(node: Node) -> tuple[str, Node] | None:
-    """The name of the function, and its matrix, where a node is the logarithm of a determinant."""
+    """Return the function and the matrix, if `node` is the logarithm of a determinant or of its size; else None."""
     if node.op == "call" and node.data is sympy.log:
         inner, function = node.args[0], "logdet"
         if inner.op == "call" and inner.data is sympy.Abs:
@@ -198,7 +205,7 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """The matrix of which a library call needs triangular factors; None for a node that is no such call."""
+    """Return the matrix of which the library call for `node` needs triangular factors; None if there is none."""
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -208,7 +215,9 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether a matrix is positive definite by what is declared: a sum, a multiple, an inverse, a unit matrix."""
+    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such
+    matrices.
+    """
     stack = [matrix]
     while stack:
         node = stack.pop()
@@ -226,7 +235,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """The nodes whose arrays a library call takes; None for a node that is no such call."""
+    """Return the nodes whose arrays the library call for `node` takes; None if it is no library call."""
     if node.op in ("inv", "cof", "lse"):
         return node.args
     if (found := determinant(node)) is not None:
@@ -247,7 +256,7 @@ _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
 
 def uses(*bodies: Node) -> Counter[Node]:
-    """How often each node is used in a kernel; a comprehension has kernels of its own."""
+    """Return how often each node is an argument below `bodies`; the inside of comprehensions does not count."""
     found: Counter[Node] = Counter()
     seen = set(bodies)
     stack = list(bodies)
@@ -261,10 +270,11 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """The outermost parts of ``node`` that hold a sum, depend on ``known`` variables only and are used elsewhere.
+    """Return the outermost parts of `node` with a sum that depend on `known` variables only and are used elsewhere,
+    too.
 
-    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left
-    there, and so is what calls a function of the user's.
+    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
+    and so is what calls a function of the user's.
     """
     elsewhere = _used_elsewhere(node, totals)
     found = []
@@ -288,7 +298,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """The parts of ``node`` that something outside of it uses, itself or as a part of what it uses."""
+    """Return the parts of `node` that something outside of it uses, directly or inside of what it uses."""
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
     stack = list(found)
@@ -300,13 +310,13 @@ def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
 
 
 def _is_number(choice: Node) -> bool:
-    """Whether a choice is one between numbers, and not between conditions."""
+    """Whether the choice `choice` is one between numbers, not between conditions."""
     choices = breadth_first(choice, lambda part: [arg for arg in part.args[1:] if arg.op == "select"])
     return not any(arg.op in CONDITIONS for part in choices for arg in part.args[1:])
 
 
 def calls_external(node: Node) -> bool:
-    """Whether a part of a node is a function of the user's."""
+    """Whether a node below `node` calls a function of the user's."""
     return any(part.op == "call" and is_external(part) for part in reachable(node))
 
 
@@ -317,7 +327,7 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: Candidate, arguments: Container[Node]) -> bool:
-    """Whether a part depends on no argument, nor on a size, and has few enough values to keep them for all calls."""
+    """Whether a part depends on no argument and no size, and has few enough values to store them for all calls."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

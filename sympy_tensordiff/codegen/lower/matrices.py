@@ -40,13 +40,13 @@ _FACTORS = 5
 
 
 class Matrices(Storage):
-    """Finds products of matrices. Parameters are those of `Storage`."""
+    """The search for products of matrices. Parameters are those of `Storage`."""
 
     trapezoids = False
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """A sum, written with the array of a product of matrices; None where loops are as good."""
+        """Return a sum, written with the array of a product of matrices; None where loops are as good."""
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         for split in self._splits(node, context):
@@ -57,7 +57,7 @@ class Matrices(Storage):
         return None
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
-        """A sum taken apart: as it is, with a sum among its factors, and as one over a trapezoid."""
+        """Yield the sum `node` split into factors: as it is, with a sum among its factors, and over a trapezoid."""
         terms = Terms(*self.graph.open(node))
         slant = Slant.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
@@ -65,7 +65,7 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Whether a sum holds what must not be computed for more points than those asked for."""
+        """Whether `node` contains what must not be computed for more points than those asked for."""
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
         return calls_external(node)
@@ -73,7 +73,7 @@ class Matrices(Storage):
     # -------------------------------------------------------------- which matrices
 
     def _opened_twice(self, node: Node, context: Context) -> Terms | None:
-        """A sum with another one among the factors: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``."""
+        """Return ``Sum_k a_k*Sum_j b_j*c_jk`` as ``Sum_j b_j*Sum_k a_k*c_jk``; None for other sums."""
         outer = Terms(*self.graph.open(node))
         sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
         around = context.inside(outer.variables, outer.rows)
@@ -87,13 +87,13 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """The index at which an array holds a part; None where there is none."""
+        """Return the index at which an array holds `node`; None where there is none."""
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
     def _split_sum(self, terms: Terms | None, context: Context, slant: Slant | None = None) -> Iterator[Split]:
-        """The parts of a sum, where a product of matrices can sum over a variable, but for the bound of a slant."""
+        """Yield the factors of a sum, if a product of matrices can sum over a variable of it."""
         if terms is None:
             return
         graph = self.graph
@@ -135,10 +135,9 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """The two groups of factors whose product costs least; None where that is not less than loops cost.
+        """Return the two groups of factors whose product costs least; None where that is not less than loops cost.
 
-        Of products that cost the same, one of two factors within a sum of the others comes first: other sums of these
-        factors may need it, too.
+        Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
         matrices = [self._matrix((factor,), split) for factor in split.factors]
         found = merged(matrices, lambda matrix: self.planner.entries(matrix.labels, split.context, self.hints))
@@ -167,15 +166,16 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """How many reads run along their last axes as a product sums: a part of a unit cost, to choose among equals."""
+        """Return how many reads run along their last axes as a product sums, to choose among products of equal cost."""
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
+        """Return the product of `factors` as a matrix with its labels."""
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """The ranges of all labels; None where the pair is no product of matrices with independent labels."""
+        """Return the ranges of all labels; None where the pair is no product of matrices with independent labels."""
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
@@ -197,7 +197,7 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """The lowest and the highest value of a label."""
+        """Return the lowest and the highest value of a label; None if unknown."""
         if split.slant is None:
             return self.planner.range(label, split.context)
         return split.slant.range(label, split, self.planner, self.facts)
@@ -205,7 +205,7 @@ class Matrices(Storage):
     # -------------------------------------------------------------- what they cost
 
     def _iterations(self, split: Split) -> int:
-        """About how often loops over all variables run."""
+        """Return about how often loops over all variables run."""
         variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
         ranges = [self._range(variable, split) for variable in variables]
         total = prod(self.hints(length(found)) for found in ranges if found is not None)
@@ -214,6 +214,7 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
+        """Return the cost of the product of two matrices: its sizes, and the entries copied for it."""
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
         copied = 0
@@ -225,6 +226,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
+        """Return about how many entries an array with the axes `labels` has."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
@@ -240,7 +242,7 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """The entry of a new array that holds the product; None where an operand cannot be computed."""
+        """Return the entry of a new array that holds the product; None where an operand cannot be computed."""
         first, second = self._in_order(first, second, split)
         both, rows, columns, summed = split.roles(first, second)
         cost = self._cost(first, second, ranges, split)
@@ -276,7 +278,7 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """The matrix of the rows, and that of the columns: the innermost index is that of the last axis."""
+        """Return the matrix of the rows, then that of the columns: the innermost index is that of the last axis."""
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
         if split.slant is not None:
@@ -284,7 +286,7 @@ class Matrices(Storage):
         return (second, first) if is_turned else (first, second)
 
     def _filled(self, step: Product, shape: Sequence[Affine]) -> Node:
-        """The new array that a step fills."""
+        """Add the new array that `step` fills; return its tensor."""
         self.kernels.append(step)
         self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
         tensor = self.graph.tensor(f"array {step.array}", tuple(shape))
@@ -294,7 +296,7 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """The array of a matrix, and the labels of its axes."""
+        """Return the array of a matrix, new or known, and the labels of its axes; None if it is not computed."""
         alone = split.alone(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not alone:
             read = matrix.factors[0]
@@ -326,7 +328,7 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """An entry of a matrix: the product of its factors, summed over what no other factor depends on."""
+        """Return an entry of a matrix: the product of its factors, summed over what no other factor depends on."""
         alone = split.alone(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
         bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
@@ -335,7 +337,7 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """The orders of axes in which a matrix may lie, the one first in which it is made."""
+        """Return the orders of axes in which an array may hold a matrix, first the one in which it is made."""
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
         # What is copied is best read along its last axis, and written along that of the copy: a long one.
@@ -349,10 +351,7 @@ class Matrices(Storage):
         return orders
 
     def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """How many of the arrays that a matrix reads, as far as these are known, run along a label rather than another.
-
-        These have the one on their last axis and the other on one before.
-        """
+        """Return how many arrays that a matrix reads have `label` on their last axis and `other` before it."""
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
         while stack:
@@ -371,7 +370,7 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """The array in which a matrix lies, and the labels of its axes."""
+        """Return the array that holds a matrix, and the labels of its axes; None if there is none."""
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
             candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
@@ -383,14 +382,14 @@ class Matrices(Storage):
         return None
 
     def _whole(self, tensor: Node) -> Recursion[str | None]:
-        """The array of a tensor, which is made where it has none."""
+        """Return the array of a tensor, made where it has none; None where none is made."""
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]
         found = yield self._temporary(tensor, Context((), ()))
         return found[0].array if found is not None and not found[1] else None
 
     def _put_together(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """The sum that is left; the terms next to a slant are added."""
+        """Return the sum that is left; the terms next to a slant are added."""
         graph = self.graph
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.beside(ranges[split.slant.row][0]))

@@ -1,4 +1,4 @@
-"""What is computed once and kept: the temporaries of a program.
+"""The plan of temporaries: parts that are computed once and stored.
 
 A part of an entry that holds a sum is worth an array of its own where it takes fewer values than
 it is evaluated: its indices enter only through some integer combinations of the axes and loops
@@ -38,6 +38,7 @@ class Context:
         return len(self.variables) - len(equations)
 
     def inside(self, variables: Sequence[int], rows: Sequence[Row]) -> Context:
+        """Return the context inside of further loops over `variables`, where `rows` hold as well."""
         return Context((*self.variables, *variables), (*self.rows, *rows))
 
 
@@ -62,7 +63,7 @@ class Candidate:
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
-        """The order of the axes of an array in which what runs innermost where it is needed first comes last."""
+        """Return the order of the axes of an array, such that the index that runs innermost comes last."""
         depth = {v: n for n, v in enumerate(context.variables)}
         return tuple(
             sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
@@ -75,7 +76,7 @@ Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], .
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
+    """An array that stores a part: its first axes are those of the candidate, the others those of a comprehension.
 
     ``order`` says which of the candidate's each axis is, where that is another order.
     """
@@ -87,7 +88,7 @@ class Stored:
 
 
 class Planner:
-    """Finds the combinations of indices that a part depends on, and where it is needed."""
+    """Finds the combinations of indices that a part depends on, and their ranges."""
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -97,13 +98,14 @@ class Planner:
         self._domains: dict[tuple[tuple[Affine, ...], Context, bool], Domain | None] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """The number of combinations of the axes and loops that ``node`` depends on."""
+        """Return the number of independent combinations of the axes and loops that `node` depends on."""
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> Candidate | None:
-        """``node`` as a function of as few integers as possible; None where that cannot be stored.
+        """Return `node` as a function of as few integers as possible; None where it cannot be stored, for want of
+        bounds.
 
         Bounds that are quotients count only where they may be ``rounded``.
         """
@@ -137,7 +139,9 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[Candidate]:
-        """``node`` as a function of quotients of the variables where these are no more integers, and as `candidate`."""
+        """Return `node` as a function of quotients of the variables, if these are no more integers, and as
+        `candidate`.
+        """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
             return [] if plain is None else [plain]
@@ -153,13 +157,15 @@ class Planner:
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
-        """The quotients of the axes and loops that stand in the index forms of ``node``."""
+        """Return the quotients of the axes and loops in the index forms of `node`."""
         parts = {part for form in self._forms(node) for part in form.quotients()}
         held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Combinations that all index forms in ``node`` are made of, those of ``units`` the variables themselves."""
+        """Return combinations that make up all index forms in `node`; the variables in `units` are labels by
+        themselves.
+        """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
         vectors: dict[tuple[int, ...], None] = {}
@@ -175,7 +181,7 @@ class Planner:
     def under(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> Candidate | None:
-        """``node`` as a function of labels with given lowest and highest values; None where it is none of them."""
+        """Return `node` as a function of `labels` with given ranges; None where it is not one of them."""
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
         inverse = _integer_inverse(basis, dict.fromkeys(_vectors(node, used)), len(used))
@@ -186,19 +192,21 @@ class Planner:
         return Candidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
-        """The lowest and the highest value of a combination over the sizes, where these are one form each."""
+        """Return the lowest and the highest value of `label` over the sizes; None unless each is one form."""
         axes = self._numbered(1)
         rows = self._needed([label], axes, context)
         lows, highs = ((), ()) if rows is None else self.box(axes[0], [], rows, False)
         return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
-        """About how many values labels take, of those whose range is known."""
+        """Return about how many values `labels` take together; one whose range is unknown does not count."""
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """``node`` over numbered axes in place of ``variables``, in the order of a reader: equal parts are the same."""
+        """Return `node` over numbered axes in place of `variables`, in the order in which they occur: equal for equal
+        parts.
+        """
         found: dict[int, None] = {}
         for vector in _vectors(node, variables):
             found.update((v, None) for v, c in zip(variables, vector, strict=True) if c)
@@ -206,31 +214,31 @@ class Planner:
         return self.graph.substitute(node, {v: Affine.variable(a) for v, a in zip(found, axes, strict=True)})
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether ``node`` may be computed wherever ``rows`` hold."""
+        """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""
         divisors = divided_by(form for form in self._forms(node) if form.compounds())
         return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
     def _forms(self, node: Node) -> frozenset[Affine]:
-        """The index forms that stand in a node and below it; each node is visited once for all that are above it."""
+        """Return the index forms in `node` and below it; each node is visited once for all that are above it."""
         known = self._forms_in
         for part in reachable(node, known=known):
             known[part] = frozenset(index_forms(part)).union(*(known[arg] for arg in part.args))
         return known[node]
 
     def _numbered(self, count: int) -> tuple[int, ...]:
-        """The axes of parts, the same for all of them."""
+        """Return `count` axes, the same ones for all parts."""
         while len(self._axes) < count:
             self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
         return tuple(self._axes[:count])
 
     def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
-        """``node`` with the variables written in axes."""
+        """Return `node` with the variables `used` written in `axes`."""
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Combinations that all index forms in ``node`` are made of, and each variable in terms of them."""
+        """Return combinations that make up all index forms in `node`, and each variable in terms of them."""
         used = [v for v in context.variables if v in node.free]
         # In the directions in which they stand, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
@@ -244,7 +252,9 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Where the combinations run when the axes and loops run: the projection of the context."""
+        """Return the rows for the combinations `forms` in the context, projected onto `axes`; None if they contradict
+        each other.
+        """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
@@ -253,7 +263,7 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Bounds of one axis over the sizes, with a coefficient of 1 unless they may be ``rounded``."""
+        """Return the lower and the upper bounds of `axis` over the sizes; those with quotients only if ``rounded``."""
         projected = project(rows, others, self.facts)
         lows, highs = [], []
         for row in remove_redundant(projected or (), self.facts):
@@ -274,10 +284,10 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """The coefficients on ``used`` of all index forms below ``node``, in the order of a reader.
+    """Return the coefficients on `used` of all index forms below `node`, in the order in which they occur.
 
-    That order does not change when indices are renamed, so that equal parts get equal axes. The first
-    coefficient is positive, but for those that are wanted ``signed`` as they stand.
+    That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
+    made positive, unless ``signed`` is set.
     """
     found = []
     keys = frozenset(used)
@@ -297,12 +307,12 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:
-    """The coefficients of a form on some variables."""
+    """Return the coefficients of `form` on the variables `used`."""
     return tuple([form.coefficient(v) for v in used])
 
 
 def _with_inner_forms(*forms: Affine) -> list[Affine]:
-    """Forms, and those inside of their quotients and other compounds."""
+    """Return `forms`, and those inside of their quotients and other compounds."""
     found = list(forms)
     for form in found:
         found += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
@@ -310,12 +320,12 @@ def _with_inner_forms(*forms: Affine) -> list[Affine]:
 
 
 def _units(count: int) -> list[tuple[int, ...]]:
-    """The unit vectors."""
+    """Return the unit vectors of length `count`."""
     return [tuple(int(m == n) for m in range(count)) for n in range(count)]
 
 
 def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
-    """Whether a sum over variables, innermost last, has a term wherever the facts hold."""
+    """Whether a sum over `variables`, innermost last, has a term wherever `facts` hold."""
     for v in reversed(variables):
         around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
@@ -328,7 +338,7 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """The index forms that stand in a node itself."""
+    """Return the index forms of `node` itself; those of guards and ranges as bounds of their bound variables."""
     match node.op:
         case "index":
             return (node.data,)
@@ -338,13 +348,13 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Whether variables stand in maxima, products and other compounds."""
+    """Whether `variables` occur inside of quotients, clamps, products or other compounds below `node`."""
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 
 
 def _as_bound(form: Affine) -> Affine:
-    """The form of a row in the direction of what it bounds its bound variable by: ``p - k``, of ``k - p >= 0`` too."""
+    """Return the form of a row as the bound of its bound variable: ``p - k``, of ``k - p >= 0`` too."""
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
 
@@ -352,7 +362,7 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Integer rows L with ``v = L u`` a preimage of ``u = basis v`` under which all vectors agree.
+    """Return integer rows L with ``v = L u`` a preimage of ``u = basis v`` under which all `vectors` agree.
 
     None where the basis does not reach all integers, or a vector is no integer combination of it.
     """

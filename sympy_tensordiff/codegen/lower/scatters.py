@@ -35,7 +35,7 @@ class Part:
 
 
 def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> tuple[Node, list[Part]]:
-    """What of ``body``, under ``guard``, is no scatter into an array with these ``axes``, and what is.
+    """Return the terms of `body`, under `guard`, that are not scatters into an array with `axes`, and those that are.
 
     ``rows`` say where the axes run.
     """
@@ -67,7 +67,7 @@ def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, b
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether a sum has a term in which data give an axis, or bound it on both sides."""
+    """Whether the sum `node` has a term in which data determine one of `axes`, or bound it on both sides."""
     for summand in _terms(graph, node):
         rows, _ = unguarded(graph, summand.args[0])
         if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
@@ -76,7 +76,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> DataEntry | None:
-    """Data outside of a sum with which it compares the data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``.
+    """Return data outside of a sum that it compares with data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``; else
+    None.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -93,13 +94,13 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> DataEntry
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """A sum of an addition as several sums."""
+    """Return the sum `node` of an addition as several sums."""
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" else [node]
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """The conditions at the top of a summand, and what they guard."""
+    """Return the conditions at the top of a summand, and the value that they guard."""
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)
@@ -111,7 +112,10 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 
 
 def _solved(rows: Sequence[Row], axes: Collection[int], by_data: bool = True) -> tuple[Row, int, Affine] | None:
-    """An equation that gives the first axis that it can, as a form of data, or else of the others; both of them."""
+    """Return an equation, the first axis that it determines, and its value; None without one.
+
+    The equation has data if `by_data` is set, else none.
+    """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
             hidden = row.form.hidden()
@@ -123,7 +127,7 @@ def _solved(rows: Sequence[Row], axes: Collection[int], by_data: bool = True) ->
 
 
 def _window(rows: Sequence[Row], axis: int) -> Rows:
-    """The rows in which data bound an axis, if they do so on both sides."""
+    """Return the constraints in which data bound `axis`, if they do so on both sides; else ()."""
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
     return tuple([row for row in found if abs(row.form.coefficient(axis)) == 1]) if signs >= {1, -1} else ()
@@ -132,7 +136,7 @@ def _window(rows: Sequence[Row], axis: int) -> Rows:
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> Part | None:
-    """The scatter that a sum times ``others`` is; None where data would bound the loops."""
+    """Return the sum `node` times `others` as a scatter; None where data would bound the loops."""
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body)
     value = graph.mul([*others, value])
@@ -188,13 +192,13 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Row, v: int, later: frozenset[int]) -> bool:
-    """Whether a row bounds a variable by those before it: not by a remainder of its own."""
+    """Whether `row` bounds `v` by earlier variables, not by a remainder of its own."""
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
 
 
 def _is_test(row: Row, variables: Sequence[int]) -> bool:
-    """Whether a row holds some of the variables and bounds none of them."""
+    """Whether `row` contains some of `variables` and bounds none of them."""
     held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
 
@@ -208,9 +212,9 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> Part:
-    """First the variables whose range the sizes alone decide, from 0 on; then the free axes; then the others.
+    """Return the scatter with its loops in order: first the variables whose range sizes alone decide, from 0 on.
 
-    The first ones run as the entries of data lie in memory.
+    Then come the free axes, then the others. The first ones run as the entries of data lie in memory.
     """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}
@@ -238,7 +242,7 @@ def _ordered(
 
 
 def _axes(entries: Sequence[DataEntry], variable: int) -> list[int]:
-    """The axes along which a variable goes through data."""
+    """Return the axes of data along which `variable` runs."""
     return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
 
 
@@ -253,7 +257,7 @@ def _axes(entries: Sequence[DataEntry], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[Part]]:
-    """What of ``body``, under ``guard``, is spread over an array with these ``axes``, and what is on diagonals of it.
+    """Return the terms of `body`, under `guard`, that fill an array with `axes`, and those on its diagonals.
 
     ``facts`` say what is known of the sizes.
     """
@@ -269,7 +273,9 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """Where conditions hold: ``index`` is the entry at a point of the axes that are ``left``, with their extents."""
+    """The points where conditions hold: ``index`` is the entry at a point of the axes that are ``left``, with their
+    extents.
+    """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
         self.graph = graph
@@ -284,13 +290,13 @@ class _Diagonal:
             self.stride(*strided)
 
     def replace(self, row: Row, axis: int, form: Affine) -> None:
-        """Put a form in the place of an axis, so that ``row`` holds."""
+        """Replace `axis` by `form`, the solution of the equation `row`."""
         new = {axis: form}
         self.tests = tuple(test.substitute(new) for test in self.tests if test is not row)
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Row, axis: int, first: Affine) -> None:
-        """Count the values of an axis in the residue class that begins with ``first``."""
+        """Replace `axis` by a number of its value in the residue class that begins with ``first``."""
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
         self.left[new] = quotient(self.left.pop(axis) - first + step - 1, step)
@@ -298,7 +304,7 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> Part | None:
-        """The additions that ``value`` stands for; None where no condition ties the axes."""
+        """Return the additions of `value`; None where no condition ties the axes."""
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
         variables, extents = tuple(self.left), tuple(self.left.values())
@@ -309,7 +315,7 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Row, int, Affine] | None:
-    """A congruence that selects a residue class of one axis, the axis and the first of its values."""
+    """Return a congruence that selects a residue class of one axis, the axis and the first of its values; else None."""
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

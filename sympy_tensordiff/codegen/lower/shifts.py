@@ -53,19 +53,19 @@ class Instance:
 
 @dataclass
 class Shifts:
-    """Counts the uses of values in a program, kernel by kernel."""
+    """The uses of values at several shifts in a program, counted kernel by kernel."""
 
     graph: Graph
     planner: Planner
     members: dict[Node, Instance] = field(default_factory=dict)
-    """The nodes that read stored values."""
+    """The nodes that read stored values, with their uses."""
     domains: dict[Node, Candidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
     _work: dict[Node, int] = field(default_factory=dict)
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
     def search(self, bodies: Sequence[Node], context: Context) -> None:
-        """Note which parts of a kernel read stored values."""
+        """Record in `members` which parts of a kernel read stored values."""
         if not self.domains and not any(map(has_shifts, bodies)):
             return
         known: dict[tuple[Node, Rows], Instance | None] = {}
@@ -77,7 +77,7 @@ class Shifts:
             self.members.update((one.node, one) for one in instances)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Whether the array of a value has all entries that a use needs, in the block where it is computed."""
+        """Whether the array of a value has all entries that `use` needs, in the block where it is computed."""
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
@@ -86,7 +86,7 @@ class Shifts:
     def _best(
         self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
     ) -> tuple[Candidate, list[Instance]] | None:
-        """The value that saves most if it is stored, or one that is, and its uses outside of others that are stored.
+        """Return the value whose storage saves most, or one that is stored already, and its uses; None without one.
 
         ``known`` are the uses that have been found before.
         """
@@ -113,7 +113,7 @@ class Shifts:
         return best
 
     def _values(self, bodies: Sequence[Node], context: Context) -> Iterator[tuple[Node, Rows]]:
-        """The parts that may be worth an array, with the guards around each."""
+        """Yield the parts of `bodies` that may be worth an array, with the guards around each."""
         own = frozenset(context.variables)
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
@@ -134,7 +134,9 @@ class Shifts:
             stack += new
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
-        """A use of a value: its candidate without the numbers in front, counted from its start."""
+        """Return the use of a value by `part`: the candidate without numbers in front, counted from its start; else
+        None.
+        """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
             if v in part.free and (found := unrolled(self.graph, value, v, context.rows)) is not None:
@@ -148,10 +150,11 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _normal(self, node: Node) -> tuple[Number, Node]:
-        """A node as a number times a node that is the same for all its multiples, whatever their signs."""
+        """Return `node` as a number times a node that is the same for all multiples, whatever their signs."""
         graph = self.graph
 
         def normal(part: Node) -> Node:
+            """Return a product with the common numbers of its factors in front; other nodes as they are."""
             if part.op == "mul":
                 factors = [primitive(graph, factor) for factor in part.args]
                 return graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
@@ -161,7 +164,9 @@ class Shifts:
         return primitive(graph, found)
 
     def _common(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """A candidate that is needed where any of several is; None where that has no bounds, or it reads outside."""
+        """Return a candidate for all points where any of `candidates` is needed; None without bounds, or if it reads
+        outside.
+        """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
         every = [r for r in rows if all(r in one.rows or implied(r, (*facts, *one.rows)) for one in candidates)]
@@ -182,14 +187,14 @@ class Shifts:
         return first if is_small and is_exact and self.planner.is_safe(first.node, found) else None
 
     def work(self, node: Node) -> int:
-        """About how many operations and reads one entry of a value takes."""
+        """Return about how many operations and reads one entry of a value takes."""
         if node not in self._work:
             self._work[node] = sum(map(_own_work, reachable(node)))
         return self._work[node]
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """The number that all terms of an addition have in common, and the rest; 1 where a term has a float.
+    """Return the number that all terms of an addition have in common, and the rest; 1 where a term has a float.
 
     The sign is that of the term that came into the graph first.
     """
@@ -207,15 +212,16 @@ def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
 
 
 def whole(number: Fraction) -> Fraction | int:
-    """A fraction, as an integer where it is one."""
+    """Return `number`, as an int where it is one."""
     return number.numerator if number.denominator == 1 else number
 
 
 def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """A node that reads a periodic axis from the least of its shifts on, as if it began there, and where it begins.
+    """Return a node that reads a periodic axis from the least of its shifts on as if it began there, and that
+    beginning.
 
-    ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is no index of a
-    whole axis, or stands elsewhere.
+    ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
+    of a whole axis, or occurs elsewhere.
     """
     own = [row for row in rows if v in row.form.atoms()]
     place = Affine.variable(v)
@@ -233,6 +239,7 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def move(part: Node) -> Node:
+        """Return a read with shifted indices; other nodes as they are."""
         if part.op != "read":
             return part
         return graph.read(part.args[0], [moved.get(form, form) if v in form.atoms() else form for form in part.data])
@@ -242,7 +249,7 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
 
 
 def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
-    """The number ``s`` where a form is ``v``, or ``Mod(v + s, extent)``; else None."""
+    """Return the number ``s`` if `form` is ``v`` (0), or ``Mod(v + s, extent)``; else None."""
     place = Affine.variable(v)
     if form == place:
         return 0
@@ -250,12 +257,12 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """``Mod(form, extent)``, where a variable alone is less than the extent."""
+    """Return ``Mod(form, extent)``, for a variable alone the variable, which is less than the extent."""
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 
 def has_shifts(body: Node) -> bool:
-    """Whether an array is read at two indices that differ in constants, and in quotients, only."""
+    """Whether an array below `body` is read at two indices that differ in constants and quotients only."""
     seen: set[object] = set()
     for part in reachable(body):
         if part.op == "read":
@@ -270,12 +277,12 @@ def has_shifts(body: Node) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether a node is no condition."""
+    """Whether `node` is not a choice between conditions."""
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 
 def _own_work(part: Node) -> int:
-    """About how many operations a node takes once its arguments are there."""
+    """Return about how many operations `part` takes once its arguments are computed."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":

@@ -1,4 +1,4 @@
-"""The origins of the axes of tables: equal for parts that differ in nothing else, so that they share one table."""
+"""The origins of the axes of tables: the same for parts that differ in nothing else, so that they share a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class Starts:
-    """Remembers the candidates of one program."""
+    """The candidates of one program, by their form with axes that start at 0."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -19,7 +19,7 @@ class Starts:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def as_before(self, found: Candidate) -> Candidate:
-        """A candidate whose axes are counted from where those of the first one were that is equal otherwise."""
+        """Return a candidate with axes counted from where those of the first candidate were that is equal otherwise."""
         starts = _starts(found)
         first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
         return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
@@ -31,7 +31,7 @@ def at_origin(graph: Graph, found: Candidate) -> Candidate:
 
 
 def _moved(graph: Graph, found: Candidate, by: Sequence[int]) -> Candidate:
-    """Return the same with shifted axes: constants are added to make up for the shift."""
+    """Return `found` with axes shifted by the numbers `by`: constants in its forms make up for the shift."""
     if not any(by):
         return found
     places = _places(found, by)
@@ -46,7 +46,7 @@ def _moved(graph: Graph, found: Candidate, by: Sequence[int]) -> Candidate:
 
 
 def _places(found: Candidate, by: Sequence[int]) -> dict[int, Affine]:
-    """The axes that are counted from elsewhere, each with the form that takes its place."""
+    """Return the axes that are shifted, each with the form that replaces it."""
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
 
 

@@ -26,7 +26,7 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 class Entry(NamedTuple):
-    """What an array holds at the indices ``axes``."""
+    """The value `node` of an array at the indices `axes`."""
 
     axes: tuple[int, ...]
     node: Node
@@ -100,14 +100,15 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node]) -> None:
-        """Say what will be computed, so that the results can share parts."""
+        """Record the results that will be computed, so that they can share parts."""
         self._everywhere = uses(*results)
 
     def output(self, node: Node, name: str) -> programs.Array:
-        """The kernel of one result."""
+        """Add the kernel of the result `node`, called `name`; return its array."""
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
+        """Add the kernel of a result, see `output`."""
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -130,7 +131,7 @@ class Storage:
         return array
 
     def _know_entries(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Let an array of ``body`` over ``axes`` serve where the same is needed without the comprehension around it."""
+        """Record that an array holds `body` over `axes`, to be read also without the comprehension around it."""
         if not (body.height or is_dear(body)) or body.op == "read":
             return
         candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
@@ -144,7 +145,7 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """One instance per entry; 0 where ``guard`` does not hold."""
+        """Add the kernel of an array: one instance per entry, 0 where ``guard`` does not hold."""
         saved = self._locals, self._tried_locals, self._uses
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
@@ -164,7 +165,7 @@ class Storage:
         self.names.update(renamed)
 
     def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """The block of a new kernel, in which ``body`` is computed at each point of the axes."""
+        """Return the block of a new kernel, in which ``body`` is computed at each point of the axes."""
         self._locals, self._tried_locals, self._uses = set(), {}, uses(body)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -192,7 +193,7 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """The array that keeps ``node``, made where it is new, and the index of this use in it.
+        """Return the array that stores `node`, made where it is new, and the index in it; None if none is worth it.
 
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
@@ -227,10 +228,10 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _keep_shared(self, node: Node, home: Context) -> Recursion[None]:
-        """What is below ``node``, holds a sum and is used elsewhere, too, gets arrays before ``node`` has one.
+        """Store the parts of `node` with a sum that are used elsewhere, too, before `node` itself.
 
-        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them.
-        The parts depend on no other variables than those of ``home``.
+        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
+        parts depend on no other variables than those of ``home``.
         """
         if not self.temporaries or node.op == "comprehension":
             return
@@ -239,14 +240,14 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _keep_tables(self, node: Node) -> Recursion[None]:
-        """Tables of functions that ``node`` reads come first: calls of the same functions in it read them, too."""
+        """Store the tables of functions that `node` reads first: calls of the same functions in it read them, too."""
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
             if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """A use of a value that is stored; None in the kernel that stores it, and where that has no entry for it."""
+        """Return the stored entry for `use`; None in the kernel that stores it, or without such an entry."""
         candidate = use.candidate
         if candidate.node in self._begun or not self.shifts.is_inside(use, context):
             return None
@@ -259,23 +260,25 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
+        """Return `node` as functions of few integers, those with the same origin as earlier ones first."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
     def _serving(self, candidate: Candidate) -> Stored | None:
-        """An array that has been filled wherever the candidate is needed."""
+        """Return an array that has been filled wherever the candidate is needed; None without one."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
         return next((a for a in arrays if all(implied(row, known) for row in a.candidate.rows)), None)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
+        """Return the index in an array at which the candidate is stored."""
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """The name of a new array for a candidate, its least indices and its extents."""
+        """Return the name of a new array for a candidate, its least indices and its extents."""
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
@@ -287,6 +290,7 @@ class Storage:
         return name, lows, extents
 
     def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
+        """Add the kernel of a new array that stores a candidate, with its axes in `order`; return the array."""
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
         order = candidate.order(context) if order is None else order
@@ -316,7 +320,7 @@ class Storage:
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """The greatest (least) of some forms over the sizes, computed by the host where there are several."""
+        """Return the greatest (or least) of `forms` over the sizes; of several a new size that the host computes."""
         if len(forms) == 1:
             return forms[0]
         v = self.graph.fresh(f"{owner}_size")
@@ -332,6 +336,7 @@ class Storage:
         return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
 
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
+        """Whether an array for `node` has fewer axes, its `rank`, than axes and loops around run."""
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
@@ -340,7 +345,7 @@ class Storage:
         return rank < context.dimension
 
     def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
-        """Whether loops around a call of a function call it many times for each of its values."""
+        """Whether loops around the call `node` compute it many times for each of its values."""
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
         return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
 
@@ -360,20 +365,20 @@ class Storage:
     # -------------------------------------------------------------- names and forms
 
     def form(self, form: Affine) -> Affine:
-        """A form over names in place of variables, and of tensors of integers."""
+        """Return `form` over names in place of variables, and of tensors of integers."""
         return named(form, self.names, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
         return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
 
     def _fresh(self, name: str) -> str:
-        """A name that nothing else in the program has."""
+        """Return a name like `name` that nothing else in the program has."""
         choice = unique(name, self._taken, self._all_locals, tried=self._tried)
         self._taken.add(choice)
         return choice
 
     def _local(self, name: str) -> str:
-        """A name that nothing else in this kernel has."""
+        """Return a name like `name` that nothing else in this kernel has."""
         if name in self._tried:  # temporaries are called so, and there may be many
             name = f"{name}_"
         choice = unique(name, self._taken, self._locals, tried=self._tried_locals)
@@ -384,11 +389,11 @@ class Storage:
     # -------------------------------------------------------------- what a kernel computes
 
     def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
+        """Return the scalar expression of `node` in `block`; implemented by `lower.Lowering`."""
         raise NotImplementedError
 
     def _additions(
         self, array: str, variables: Sequence[int], part: Part, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """The loops of a scatter into ``array`` over further ``variables``; `lower.Lowering` says how."""
+        """Return the loops of a scatter into `array` over further `variables`; implemented by `lower.Lowering`."""
         raise NotImplementedError

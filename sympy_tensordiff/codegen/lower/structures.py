@@ -1,4 +1,4 @@
-"""The structure of nodes without their indices: a quick test of whether one array may hold two of them."""
+"""The structure of nodes without their indices: a quick test whether one array may hold two of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 
 class Structures:
-    """Numbers of structures, and which of them have arrays.
+    """Numbers for the structures of nodes, and the set of those that have arrays.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is
@@ -26,7 +26,7 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Remember that an array holds nodes of the structure of ``node``."""
+        """Record that an array holds nodes of the structure of ``node``."""
         self.stored.add(self.number(node))
 
     def __contains__(self, node: Node) -> bool:

@@ -32,7 +32,10 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 class Exchanged(NamedTuple):
-    """A sum in the other order, its inner sum, the indices of that, and whether it runs along rows more often."""
+    """A sum of sums in the other order, its inner sum, the indices around that, and whether the order is better.
+
+    `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
+    """
 
     whole: Node
     inner: Node
@@ -42,16 +45,19 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """``roots`` with nested sums in the better order, and the inner sums that several places need.
+    """Return `roots` with nested sums in the better order, and the inner sums that several places need.
 
-    The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that
-    several values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
+    The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
+    values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
     """
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
 
     def ordered(node: Node) -> Node:
+        """Return the sum `node` in the other order where that is better; else `node`. Record inner sums that
+        are known.
+        """
         found = _exchanged(graph, node, planner.facts) if node.op == "sum" else None
         if found is None:
             return node
@@ -64,7 +70,9 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """The sums with one index of which several values are made, over the numbered axes; multiples are one value."""
+    """Return the sums with one index of which several values are made, over the numbered axes; multiples are
+    one value.
+    """
     around: dict[Node, set[Node]] = {}
     for part in parts:
         value = graph.split_coefficient(part)[1]
@@ -78,7 +86,7 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
-    """A sum over one other sum in the other order; None where it costs more, or one sum is bounded by the other."""
+    """Return a sum over one other sum in the other order; None if it costs more, or if a sum bounds the other."""
     outer, outer_rows, body = graph.open(node)
     factors = graph.factors(body)
     sums = [factor for factor in factors if factor.op == "sum"]
@@ -101,16 +109,17 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _around(node: Node) -> set[int]:
-    """The indices around a node that it depends on, but for those that have been opened."""
+    """Return the bound indices on which `node` depends, without those that have been opened."""
     return {v for v in node.free if v < 0}
 
 
 def _numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
+    """Return `node` over numbered axes in place of its bound indices and those in `opened`."""
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
 def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
-    """How many reads run along rows if these variables do."""
+    """Return how many reads run along rows if `variables` do."""
     count = 0
     for part in reachable(*factors):
         if part.op == "read" and part.data:
@@ -123,7 +132,7 @@ def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
 
 
 class Opened(NamedTuple):
-    """A term of an addition, of which one factor is a sum, as a number and factors inside of that sum.
+    """A term of an addition, of which one factor is a sum: a number and factors inside of that sum.
 
     Sums of which the ``range`` is the same, which depend on the same indices, have the same ``variables``.
     """
@@ -136,13 +145,14 @@ class Opened(NamedTuple):
 
 
 def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` in which the sums of an addition that run over one range and share factors are one sum."""
+    """Return `roots` in which the sums of an addition that run over one range and share factors are one sum."""
     parts = reachable(*roots)
     if not any(part.op == "add" and sum(not term.plain for term in part.args) > 1 for part in parts):
         return list(roots)
     used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
+        """Return the addition `node` with its sums joined that are used once; other nodes as they are."""
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
@@ -151,12 +161,12 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
 
 
 def _sums_in(graph: Graph, term: Node) -> list[Node]:
-    """The sums among the factors of a term."""
+    """Return the sums among the factors of `term`."""
     return [factor for factor in graph.factors(graph.split_coefficient(term)[1]) if factor.op == "sum"]
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """An addition with two of its terms joined at a ``single`` sum of each, and then others, as long as there are."""
+    """Return `addition` with pairs of terms joined at sums in ``single``, as long as there are any."""
     if len(single) < 2:
         return addition
     spaces: dict[Hashable, tuple[tuple[int, ...], Rows]] = {}
@@ -178,7 +188,7 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """A term inside of one of its sums; ``spaces`` are the variables of ranges so far, and their rows."""
+    """Return `term` inside of its sum `node`; ``spaces`` are the variables of ranges so far, and their rows."""
     variables, rows, body = graph.open(node)
     numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(numbered) for row in rows)
@@ -192,7 +202,7 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
 
 
 def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Two terms as one; None where their ranges differ, or where it takes more work."""
+    """Return two terms as one; None where their ranges differ, or where it takes more work."""
     if one.range != two.range:
         return None
     common = [factor for factor in one.factors if factor in two.factors]

@@ -1,4 +1,4 @@
-"""Whole tensors as a list of definitions: each an array, by a library call or entry by entry.
+"""The definitions of a program over whole tensors: each is an array, filled by a library call or entry by entry.
 
 What is computed entry by entry is written in index notation over the arrays defined before, and
 lowered as what a user writes in index notation is.
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An array of a program: what it holds, in index notation, or the library call that fills it.
+    """An array of a program: its entries in index notation, or the library call that fills it.
 
-    ``array`` stands for it in the index notation of the definitions behind it.
+    ``array`` represents it in the index notation of later definitions.
     """
 
     name: str
@@ -59,7 +59,7 @@ def define_arrays(
     hints: Hints,
     factorizes: bool = True,
 ) -> list[Definition]:
-    """The definitions of all arrays that ``roots`` need, in an order in which they can be computed.
+    """Return the definitions of all arrays that `roots` need, in an order in which they can be computed.
 
     Parameters
     ----------
@@ -83,12 +83,15 @@ def define_arrays(
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
+    """Return a tensor of the shape of `node` that represents the array `name` in index notation."""
     # No tensor of a user's is called so: names are cut at blanks there.
     return graph.tensor(f"array {name}", node.shape)
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """The arrays that are only scaled or transposed results of a library, which nothing else uses."""
+    """Return the arrays that only scale or transpose the result of a library call, which nothing else uses, with that
+    result.
+    """
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)
@@ -104,6 +107,8 @@ def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
 
 
 class _Definitions:
+    """The definitions of a program under construction: `found` has them in order."""
+
     def __init__(
         self,
         graph: Graph,
@@ -153,17 +158,20 @@ class _Definitions:
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def factorized(self, node: Node) -> Node | None:
-        """The matrix of which an array needs triangular factors."""
+        """Return the matrix of which the array `node` needs triangular factors; None if it needs none."""
         value = self.moved.get(node, node)
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
     def solved_place(self, node: Node) -> int | None:
-        """As `solved_place`, but for many matrices with inverses that are arrays: a product is one call for all."""
+        """Return `solved_place` of `node`; None for many matrices with inverses that are arrays: a product is one call
+        for all.
+        """
         place = solved_place(node)
         many = place is not None and node.args[place] in self.names and len(node.args[place].shape) > 2
         return None if many else place
 
     def definition(self, node: Node) -> Definition:
+        """Return the definition of the array `node`: a log-sum-exp, a library call or entries."""
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -177,7 +185,7 @@ class _Definitions:
     # -------------------------------------------------------------- library calls
 
     def step(self, node: Node, name: str) -> Product | Apply | None:
-        """The library call that computes a node; None where loops do."""
+        """Return the library call that computes `node`; None where loops do."""
         if (found := determinant(node)) is not None:
             return self.of_factors(name, found[0], found[1])
         match node.op:
@@ -190,12 +198,15 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """A function of a matrix, of its factors where they are computed."""
+        """Return the call of `function` of `matrix`, or of its triangular factors where these are computed."""
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> Product:
+        """Return the library call of a product: a derivative of cofactors, a solution of equations, or a
+        contraction.
+        """
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
@@ -213,13 +224,13 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """The derivative of cofactors in the direction of the operand at ``place``, see `direction_of`."""
+        """Return the derivative of cofactors in the direction of the operand at ``place``, see `direction_of`."""
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> Product | Apply:
-        """The library call that fills an array with its axes in another order, and with a factor."""
+        """Return the library call that fills `node`, an array with its axes in another order, and with a factor."""
         step = self.step(self.moved[node], name)
         assert step is not None
         coefficient, inputs, output, _ = node.data
@@ -231,13 +242,13 @@ class _Definitions:
         return replace(step, output=order, factor=coefficient)
 
     def name(self, node: Node) -> str:
-        """The array that holds an operand."""
+        """Return the name of the array that holds the operand `node`."""
         return self.arguments[node.data[0]] if node.op == "tensor" else self.names[node]
 
     # -------------------------------------------------------------- index notation
 
     def entries(self, node: Node) -> Recursion[Node]:
-        """A node in index notation, itself a scalar or a comprehension."""
+        """Return `node` in index notation: a scalar or a comprehension."""
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -247,7 +258,7 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """A scalar, or a comprehension, with all whole tensors read from arrays or written out."""
+        """Return a scalar or comprehension with all whole tensors read from arrays or written out."""
         if node in self.arrays:
             array = self.arrays[node]
             return array if node.shape else self.graph.read(array, ())
@@ -256,7 +267,7 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """A scalar, or a comprehension, written with what it is computed from, though it may be an array itself."""
+        """Return a scalar or comprehension in terms of its operands, though it may be an array itself."""
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
             if tensor in self.arrays:
@@ -269,7 +280,9 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """A node over other arguments; what is written out in a binder meets no variable that is bound there."""
+        """Return `node` over converted arguments; what is written out in a binder meets no variable that is bound
+        there.
+        """
         graph = self.graph
         if node.op in BINDERS and node.whole:
             variables, _, body = graph.open(node)
@@ -286,7 +299,7 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """The definitions, those of logarithms and of what needs their shares in index notation."""
+    """Return `definitions`, with several arrays for each log-sum-exp, which softmaxes of it share."""
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
     while rest:
@@ -302,7 +315,9 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays in the place of one logarithm of sums of exponentials; ``names`` gets theirs."""
+    """The arrays that replace one log-sum-exp: shift, exponentials, total and inverse; their names are added to
+    ``names``.
+    """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None
@@ -317,11 +332,13 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """What belongs to the axes that are not summed."""
+        """Return the items that belong to axes that are not summed."""
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Entries with shares in the place of exponentials of what the logarithm has been subtracted from."""
+        """Return `entries` with shares in place of exponentials from whose exponent the logarithm has been
+        subtracted.
+        """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -334,7 +351,9 @@ class _Logarithm:
         return done[entries]
 
     def index(self, node: Node) -> Sequence[Affine] | None:
-        """The index of the entry of which a node is the exponential, less the logarithm; None for other nodes."""
+        """Return the index of the entry of which `node` is the exponential, less the logarithm; None for other
+        nodes.
+        """
         if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
             return None
         terms = node.args[0].args
@@ -347,10 +366,11 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
+        """Return the entry of the array `what` at `index`, an index of the whole tensor."""
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """The arrays of the logarithm, with its shares where these are wanted."""
+        """Yield the definitions of the arrays of the logarithm, those of shares only if `is_shared`."""
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
         rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])
@@ -368,10 +388,12 @@ class _Logarithm:
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 
     def defined(self, what: str, value: Node) -> Definition:
+        """Return the definition of the array `what` with the entries `value`."""
         array = self.arrays[what]
         axes = self.axes if what == "power" else self.outer(self.axes)
         return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))
 
     def comprehension(self, value: Node, axes: Sequence[int]) -> Node:
+        """Return `value` as a comprehension over `axes`; itself without axes."""
         extents = [self.tensor.shape[self.axes.index(axis)] for axis in axes]
         return self.graph.comprehension(axes, extents, value) if axes else value

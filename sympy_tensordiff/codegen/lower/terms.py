@@ -1,4 +1,4 @@
-"""Results as kernels fill them: one sign for equal differences, and terms of a diagonal for themselves.
+"""Results in the form in which kernels fill them: one sign for equal differences, terms of a diagonal one by one.
 
 Derivatives are written for readers, with common factors outside of an addition and with signs that read well. In a
 kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals
@@ -26,7 +26,7 @@ from sympy_tensordiff.simplify.signs import with_signs
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The ``nodes`` with one sign for differences, and sums with terms of a diagonal multiplied out.
+    """Return `nodes` with one sign for differences, and sums with terms of a diagonal multiplied out.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
-    """An addition with ``x if f != 0 else 0`` in place of ``x`` where ``f > 0`` and ``x`` where ``f < 0``.
+    """Return an addition with one choice ``x if f != 0 else 0`` in place of ``x`` where ``f > 0`` and ``x`` where ``f <
+    0``.
 
     Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
     everything that reads it would have again.
@@ -62,6 +63,7 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
+    """Return the scalar or comprehension `node` with sums that have terms of a diagonal multiplied out."""
     if node.op != "comprehension":
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
@@ -70,7 +72,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """An entry with the additions in it that have terms of a diagonal multiplied out."""
+    """Return an entry with the additions at its top that have terms of a diagonal multiplied out."""
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -85,6 +87,7 @@ def _in_terms(graph: Graph, root: Node) -> Node:
 
 
 def _multiplied_out(graph: Graph, product: Node) -> Node:
+    """Return `product` as a sum, if one of its factors is an addition with terms of a diagonal; else unchanged."""
     factors = graph.factors(product)
     additions = [factor for factor in factors if factor.op == "add" and any(map(_is_diagonal, factor.args))]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
@@ -94,12 +97,12 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 
 def _is_diagonal(term: Node) -> bool:
-    """Whether an equation chooses a term, which is 0 in most entries. Other conditions leave most entries."""
+    """Whether an equation guards `term`, which is 0 in most entries. Other conditions leave most entries."""
     return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
 
 
 def is_where_equal(node: Node) -> bool:
-    """Whether a node is 0 but where indices agree."""
+    """Whether `node` is a guard with an equation, and so 0 except where indices agree."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
@@ -117,7 +120,7 @@ _MOST_ORDERS = 4
 
 
 def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with the products of both kinds as choices."""
+    """Return `roots` with products that are ``0*inf`` at base 0 as choices that are 0 there."""
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         args = [done[arg] for arg in part.args]
@@ -126,7 +129,7 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """A product whose factors have become ``args``."""
+    """Return the product `node` over its new factors ``args``, as a choice if it may be ``0*inf``."""
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
             logarithms = [n for n, factor in enumerate(node.args) if _is_logarithm(factor, power.args[0])]
@@ -148,6 +151,7 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
 
 
 def _is_positive(exponent: Node) -> bool:
+    """Whether `exponent` is a positive constant."""
     return exponent.op == "const" and exponent.data > 0
 
 
@@ -161,19 +165,19 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """``factor*other``, and 0 where the factor is 0, whatever the other one is."""
+    """Return ``factor*other``, and 0 where the factor is 0, whatever the other one is."""
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
 
 def _is_logarithm(factor: Node, base: Node) -> bool:
-    """Whether a factor is ``log(base)`` or a power of it."""
+    """Whether `factor` is ``log(base)`` or a positive power of it."""
     if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data > 0:
         factor = factor.args[0]
     return factor.op == "call" and factor.data is sympy.log and factor.args[0] is base
 
 
 def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
-    """The factors of ``e + 1``, ``e + 2``, … among those of a product with ``base**e``."""
+    """Return the positions of the factors of ``e + 1``, ``e + 2``, … in a product with ``base**e``."""
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
         above = graph.add((power.args[1], graph.const(order)))
@@ -201,11 +205,12 @@ _DEEPEST = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """``roots`` with all sums multiplied out; ``facts`` are known of the sizes."""
+    """Return `roots` with all sums multiplied out; ``facts`` are known of the sizes."""
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
+    """Return the sum `node` multiplied out, as an addition of sums; unchanged if a factor depends on all indices."""
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
     found = _terms(body, indices)
@@ -220,7 +225,9 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """The factors of each term of a scalar in which what depends on fewer of the ``indices`` is multiplied out."""
+    """Return the factors of each term of a scalar, with additions multiplied out whose terms depend on fewer
+    ``indices``.
+    """
     if level == _DEEPEST:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
@@ -239,7 +246,7 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """A sum of a product in which each index is summed where only the factors that depend on it stand."""
+    """Return a sum of a product in which each index is summed over the factors that depend on it only."""
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
@@ -256,11 +263,14 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 
 
 def without_twins(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` in which ``Sum_i x[i]*(W[i, p] + W[p, i])`` is two sums: each reads the tensor along its rows."""
+    """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` as two sums: each reads the tensor along its rows."""
     return rewritten(graph, roots, lambda node: _apart(graph, node) if node.op == "sum" else node)
 
 
 def _apart(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` as several sums, if a factor adds entries of one tensor in different orders; else
+    unchanged.
+    """
     factors, bound = graph.factors(node.args[0]), graph.bound(node)
     twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
     if twins is None:
@@ -270,7 +280,7 @@ def _apart(graph: Graph, node: Node) -> Node:
 
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
-    """Whether a node is a sum of multiples of entries of one tensor at the same indices in different orders.
+    """Whether `node` adds multiples of entries of one tensor at the same indices in different orders.
 
     One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
     """
@@ -294,13 +304,14 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 def repeated_calls(
     planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
 ) -> set[Node]:
-    """The calls of functions that stand in several binders, whatever their indices are called.
+    """Return the calls of functions that occur in several binders, over the numbered axes of `Planner.numbered`.
 
-    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they
-    read; ``large``: those that may have more. They are given as `Planner.numbered` does, over the numbered axes.
+    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
+    ``large``: those that may have more.
     """
 
     def counts(call: Node) -> bool:
+        """Whether `call` is of a kind that is asked for."""
         if call.height:
             return of_sums
         return plain if _is_no_larger(call) else large
@@ -314,11 +325,11 @@ def repeated_calls(
 
 
 def _inside(binder: Node) -> list[Node]:
-    """The nodes of the body of a binder, without those of inner binders and calls."""
+    """Return the nodes of the body of a binder, without those of inner binders and calls."""
     return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 
 def _is_no_larger(call: Node) -> bool:
-    """Whether a call has no more indices than an array that it reads."""
+    """Whether `call` has no more indices than an array that it reads."""
     read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
     return sum(1 for v in call.free if v < 0) <= read

@@ -33,7 +33,7 @@ from sympy_tensordiff.simplify.choices import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """The definitions, and in front of those that need them the arrays of values that are compared with a maximum."""
+    """Return `definitions`, each after new ones for arrays of the values in it that are compared with their maximum."""
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
     for entry in entries:
@@ -62,6 +62,8 @@ class Part:
 
 
 class _Ties(LoopArrays):
+    """The arrays of values that are compared with a maximum or a minimum, for `with_compared_values`."""
+
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
         self.parts: dict[Node, list[Part]] = {}
@@ -72,7 +74,7 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> None:
-        """Arrays for the values of all maxima that something is compared with."""
+        """Make arrays for the values of all maxima below `root` that something is compared with."""
         stack, seen, compared = [root], {root}, dict[Node, None]()
         while stack:
             node = stack.pop()
@@ -84,7 +86,7 @@ class _Ties(LoopArrays):
             self.parts_of(extremum)
 
     def parts_of(self, extremum: Node) -> list[Part]:
-        """What the values of a maximum are chosen from, with an array for each part that is rounded."""
+        """Return the rounded parts of the values of a maximum, each with its array."""
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
             self.cases[extremum] = cases = cases_of(self.graph, body)
@@ -105,7 +107,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """A node where ``known`` rows hold and no form is 0, with reads of the arrays in place of the values."""
+        """Return `node`, where ``known`` rows hold and no form is 0, with reads of the arrays in place of the
+        values.
+        """
         known = connected(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
         key = node, known, nonzero
@@ -114,6 +118,7 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
+        """Return `replaced` of `node`, without a look at earlier results."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -134,7 +139,11 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """A value with the entries of arrays in place of its rounded parts; None where they are none of a maximum."""
+        """Return `value` with the entries of arrays in place of its rounded parts; None where it has none of the
+        maximum's.
+
+        Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
+        """
         # What a maximum is an argument of is no value of its range.
         parts = self.parts_of(extremum) if extremum not in reachable(value) else []
         arrays = list({part.stored.tensor: part.stored for part in parts}.values())
@@ -152,7 +161,7 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def with_entries(self, extremum: Node) -> Node:
-        """The values of a maximum with the entries of arrays in place of their rounded parts."""
+        """Return the values of a maximum with the entries of arrays in place of their rounded parts."""
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
             own = [part for part in self.parts[extremum] if part.case == number]
@@ -163,7 +172,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- how it is filled
 
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
-        """The definitions of the arrays that ``roots`` read and that have not been defined yet, inner ones first."""
+        """Yield the definitions of the arrays that `roots` read and that have not been defined yet, inner ones
+        first.
+        """
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
         for stored in self.arrays.values():
             if stored.tensor not in read or stored.tensor in self.defined:
@@ -189,7 +200,7 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """The least entry of an array among those that hold one value by its form: the same for all of them."""
+        """Return the least entry of an array among those that hold one value by its form: the same for all of them."""
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
         result = own
@@ -204,7 +215,7 @@ class _Ties(LoopArrays):
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
-    """Where something stands that is compared with a maximum or a minimum, and which."""
+    """Yield each argument of `node`, by position, that is compared with a maximum or a minimum, and the latter."""
     if node.op == "compare" and node.data in ("eq", "ne"):
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:
@@ -220,7 +231,7 @@ _EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sy
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """The parts of a value, one of which it is, that may be other numbers elsewhere, and the conditions around them."""
+    """Yield the parts, one of which `node` is, whose rounding may differ elsewhere, and the conditions around them."""
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
     while stack:
@@ -236,7 +247,7 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """The values, one of which or whose negative a node is; none where it is computed from several."""
+    """Return the values, one of which or whose negative `node` is; () where it is computed from several."""
     match node.op:
         case "guard":
             return node.args
@@ -250,7 +261,7 @@ def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Whether a value may be another one, in another form."""
+    """Whether `value` may equal `other`, though it has another form."""
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False
     own, others = _tensors(value), _tensors(other)
@@ -259,7 +270,7 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Whether a value is the same number wherever it is computed: it is rounded no more than so many times."""
+    """Whether `node` is the same number wherever it is computed: it is rounded at most `roundings` times."""
     stack = [node]
     while stack:
         part = stack.pop()
@@ -278,7 +289,7 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
 
 
 def _most_terms(total: Node) -> int:
-    """How many terms of an addition may differ from 0 at once: no more than one of guards that exclude each other."""
+    """Return how many terms of an addition may differ from 0 at once: one at most of guards that exclude each other."""
     groups: list[list[Rows]] = []
     for term in total.args:
         rows = term.data if term.op == "guard" else ()
@@ -292,4 +303,5 @@ def _most_terms(total: Node) -> int:
 
 
 def _tensors(node: Node) -> set[Node]:
+    """Return the tensors below `node`."""
     return {part for part in reachable(node) if part.op == "tensor"}

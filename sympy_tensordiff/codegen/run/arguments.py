@@ -43,11 +43,7 @@ class PreparedArguments:
 class ArgumentChecker:
     """Checks and converts the arguments of one program.
 
-    Parameters
-    ----------
-    program : Program
-    may_be_empty : bool
-        Raise `EmptyAxes` if a symbolic extent is 0; otherwise `ArgumentError`.
+    With ``may_be_empty``, a symbolic extent of 0 raises `EmptyAxes`, otherwise `ArgumentError`.
     """
 
     def __init__(self, program: Program, may_be_empty: bool = False) -> None:

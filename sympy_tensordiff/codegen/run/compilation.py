@@ -54,7 +54,7 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noticed(work: str) -> Iterator[None]:
-    """Announce ``work`` on the terminal if it takes long; do nothing without a terminal."""
+    """Announce ``work`` on the terminal if the block takes long; do nothing without a terminal."""
     if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
         yield
         return

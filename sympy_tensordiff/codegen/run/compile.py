@@ -321,7 +321,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _fused(self) -> Program:
-        """The printed program with fused kernels."""
+        """The program that is printed, with fused kernels."""
         return fuse(self._bounded, Prover(self._bounded))
 
     @functools.cached_property

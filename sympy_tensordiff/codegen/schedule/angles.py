@@ -38,7 +38,7 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether a loop over ``body`` may be one over vectors of angles, and may run twice."""
+    """Whether a loop over `body` has sines or cosines that may be computed on vectors, and may run twice."""
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR for node in nodes) or not all(map(has_few_steps, loops(body))):
         return False
@@ -50,7 +50,9 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """A loop with the functions for near angles, and once more where an angle is none; None where it may not be."""
+    """Return `loop` with the functions for near angles, and once more where an angle is large; None where it may not
+    be.
+    """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
     wide = fresh("wide")
@@ -62,7 +64,7 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
 
 
 def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
-    """Whether a second run of a loop would find other entries of arrays than the first."""
+    """Whether a second run of a loop over `body` would find other entries of arrays than the first."""
     targets = [
         (s.target.array, s.reduction) for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load)
     ]
@@ -71,13 +73,14 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """``body`` with the functions for near angles; ``wide`` is set where an angle is beyond `WIDEST`."""
+    """Return `body` with the functions for near angles; ``wide`` is set where an angle is beyond `WIDEST`."""
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
+        """Yield `statement` with near angles, after the statements that name the angles and test them."""
         angles: dict[Scalar, str] = {}
 
         def near(value: Scalar) -> Scalar:
-            """A sine or cosine of its angle as a name; anything else as it is."""
+            """Return a sine or cosine of its angle as a name; anything else as it is."""
             if not _is_wave(value):
                 return value
             assert isinstance(value, Operation)
@@ -97,4 +100,5 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
 
 
 def _is_wave(node: Scalar) -> bool:
+    """Whether `node` is a sine or a cosine."""
     return isinstance(node, Operation) and node.function in NEAR

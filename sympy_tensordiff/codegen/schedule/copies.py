@@ -1,4 +1,4 @@
-"""Arrays that a program does without: copies of products, copies of other arrays, and what no step reads."""
+"""Removal of arrays: copies of products, copies of other arrays, and arrays that no step reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Factor: TypeAlias = "int | Fraction | float"
 
 
 def without_copies(program: Program) -> Program:
-    """The program in which no kernel does nothing but move a product's axes and multiply with a number."""
+    """Return the program without kernels that only move the axes of a product and multiply it with a number."""
     flow = Dataflow(program)
     products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, Contraction)}
     steps = list(program.kernels)
@@ -47,13 +47,13 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """A note on the array that a product fills now."""
+    """Return `note` under the name of the array that a product fills now."""
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """The factor and the load of a kernel that does nothing else; each index is a variable."""
+    """Return the factor and the load of a kernel that only copies, with a variable for each index; else None."""
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
     store = step.body[0]
@@ -80,7 +80,7 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 
 
 def without_unread(program: Program) -> Program:
-    """The program without steps that only fill temporaries which nothing reads, and without these.
+    """Return the program without steps that only fill temporaries which nothing reads, and without these arrays.
 
     Law: each step that is left fills a result, or an array that a later step reads.
     """
@@ -98,11 +98,11 @@ def without_unread(program: Program) -> Program:
 
 
 Aliases = Mapping[str, tuple[str, int]]
-"""For an array, the one whose entries it holds, and the sign: 1 or -1."""
+"""The array whose entries an array copies, and the sign: 1 or -1."""
 
 
 def without_aliases(program: Program) -> Program:
-    """The program without temporaries ``t[i, j] = ±a[i, j]`` that loops or products of matrices read.
+    """Return the program without temporaries ``t[i, j] = ±a[i, j]`` that loops or products of matrices read.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """
@@ -127,7 +127,7 @@ def without_aliases(program: Program) -> Program:
 
 
 def _copied(step: Step) -> tuple[str, int] | None:
-    """The array that a kernel copies entry by entry, and the sign of the copies."""
+    """Return the array that a kernel copies entry by entry, and the sign of the copies; None for other steps."""
     found = copied(step)
     if found is None or found[0] not in (1, -1):
         return None
@@ -137,7 +137,7 @@ def _copied(step: Step) -> tuple[str, int] | None:
 
 
 def _reading(step: Step, aliases: Aliases) -> Step:
-    """A step that reads other arrays in the place of their copies."""
+    """Return `step` with reads of other arrays in place of their copies."""
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, Contraction):
@@ -151,7 +151,7 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """What is read in the place of a copy; two signs are none."""
+    """Return the read that replaces that of a copy, with its sign; a double sign is removed."""
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]
         load = Load(name, value.index)

@@ -30,7 +30,7 @@ Forms = dict[str, Affine]
 
 
 def with_correlations(program: Program) -> Program:
-    """The program in which products read and add up windows in place, where all of it is compiled."""
+    """Return the program in which products read and add up windows in place, where all of it is compiled."""
     if not_compiled(program) or not any(isinstance(step, Contraction) for step in program.kernels):
         return program
     finder = _Finder(program)
@@ -53,13 +53,17 @@ def with_correlations(program: Program) -> Program:
 
 
 class _Finder:
+    """The search for products of matrices that are correlations."""
+
     def __init__(self, program: Program) -> None:
         self.prover = Prover(program)
         self.flow = Dataflow(program)
         self.taken = all_names(program)
 
     def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
-        """What takes the place of a product of matrices, the steps that go, and the last one of all."""
+        """Return the correlation that replaces the product `step`, the steps that go, and the last one of all; else
+        None.
+        """
         plain = in_views(step, self.prover.shapes, partial(claimed, taken=set(self.taken)))
         gone: list[Step] = []
         views = []
@@ -90,21 +94,25 @@ class _Finder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """The step that copies entries of an array into a temporary, which one other step reads, and what it reads."""
+        """Return the kernel that only copies entries into `array`, which only the step `by` reads, and its load; else
+        None.
+        """
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
         return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
-        """The kernel that fills a temporary which nothing but one step reads."""
+        """Return the kernel that alone fills `array`, if only the step `by` reads it; else None."""
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
     def windows(
         self, step: Contraction, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Where a kernel that sums windows of a product has its sums, that kernel, and others that go with it."""
+        """Return the entry to which a kernel sums windows of a product, that kernel, and steps that go with it; else
+        None.
+        """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
             return None
@@ -126,7 +134,9 @@ class _Finder:
         return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
-        """What fills an array with the zeros to which a scatter adds, where nothing else does; else None."""
+        """Return the steps that fill with zeros the array to which `scatter` adds, where nothing else does;
+        else None.
+        """
         writers = self.flow.writers[scatter.array]
         first = writers[0]
         is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)
@@ -135,7 +145,7 @@ class _Finder:
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
-    """The one read of a kernel that does nothing but to sum it, the loops of the sum, and the index of the sum."""
+    """Return the one read that a kernel sums, and does nothing else, the loops of the sum, and its index; else None."""
     if len(kernel.body) != 3:
         return None
     start, statement, end = kernel.body
@@ -153,7 +163,9 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """The variables of a read as forms of the labels that stand for its indices, if these determine each other."""
+    """Return the variables of a read as forms of the labels of its indices, if these determine each other; else
+    None.
+    """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
     is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)
@@ -195,7 +207,7 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether copies of these shapes take long beside the products: each entry serves a few of them only.
+    """Whether copies of the shapes `kept` take long beside the products: each entry serves a few of them only.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -222,7 +234,7 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """The roles with the best use of a block; None where a good part of it is empty."""
+    """Return the roles of labels with the best use of a block; None where a good part of it is empty."""
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
         label: place
@@ -247,18 +259,18 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """The axis of which a label is the index, if it stands in no other one."""
+    """Return the axis of which `label` is the index, if it occurs in no other one; else None."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 
 
 def length(extent: Affine) -> int:
-    """About how long an axis is."""
+    """Return about how long an axis is."""
     return extent.constant if extent.is_constant else UNKNOWN
 
 
 def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
-    """The axis which a label runs along from its first entry to its last one."""
+    """Return the axis which `label` runs along from its first entry to its last one; None without one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
 
@@ -266,7 +278,10 @@ def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Axes of the output for enough tasks, longest first; an index with several labels if no others are enough."""
+    """Return axes of the output for enough tasks, longest first, and a label to solve for.
+
+    The label is None, unless an index with several labels is needed for enough tasks.
+    """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}
     for place in sorted(counts, key=lambda place: -counts[place]):
@@ -283,18 +298,20 @@ def _tasks(
 
 
 def _occurs_once(view: Load, label: str) -> bool:
+    """Whether `label` occurs in one index of `view`."""
     return sum(label in form.atoms() for form in view.index) == 1
 
 
 def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
-    """The longest of some axes, of several the last one."""
+    """Return the longest of `labels`, of several the last one; None without any."""
     return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
+    """Return the labels in the indices of `view`."""
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
 def _use(size: int, block: int) -> float:
-    """What part of the blocks that an axis takes it fills."""
+    """Return which part of its blocks an axis fills."""
     return size / (max(-(-size // block), 1) * block)

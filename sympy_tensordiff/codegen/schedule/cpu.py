@@ -64,12 +64,12 @@ ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """Where a kernel runs.
+    """The context in which a kernel runs.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``is_plain``: no rule applies. ``entries`` take the place of accumulators. ``fired`` gets the rules that apply,
-    ``ends`` the names of where loops stopped that go on for the next entry, most of them by one step.
+    ``is_plain``: no rule applies. ``entries`` replace accumulators. ``fired`` gets the rules that apply, ``ends`` the
+    names of the ends at which loops stopped that go on for the next entry, most of them by one step.
     """
 
     prover: Prover
@@ -86,7 +86,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Nest:
-    """The arrays that a function makes for itself, and what runs then.
+    """The local arrays of a function, and the statements of its body.
 
     ``bare`` are arrays of rank 0 which are scalars there.
     """
@@ -100,7 +100,9 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """One line of a recipe, and why it is there: ``do`` is None where it does not apply."""
+    """One line of a recipe, and its reason: ``do`` returns the new statements, or None where the rule does not
+    apply.
+    """
 
     name: str
     reason: str
@@ -108,7 +110,7 @@ class Rule(NamedTuple):
 
 
 def scheduled(kernel: Kernel, site: Site) -> Nest:
-    """The nest of a kernel."""
+    """Return the nest of `kernel`: by the first rule for its rows that applies, then by those for loops."""
     if kernel.array in site.bare:
         kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
     spans = _axes(kernel, site)
@@ -127,7 +129,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """The first rule of a recipe that applies, and what it makes."""
+    """Return the first rule of `recipe` that applies, and its result; None twice without one."""
     for rule in () if site.is_plain else recipe:
         if (found := rule.do(*args)) is not None:
             site.fired[rule] = None
@@ -136,7 +138,7 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """A nest that reads entries before the loops that need them."""
+    """Return a nest that reads entries before the loops that need them."""
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
@@ -147,7 +149,7 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tupl
 
 
 def _axes(kernel: Kernel, site: Site) -> list[Loop]:
-    """The loops over the axes of a kernel, outer ones first."""
+    """Return the loops over the axes of a kernel, outer ones first."""
     found = []
     for number, axis in enumerate(kernel.axes):
         first, stop = ZERO, extent(kernel.array, len(site.outer) + number)
@@ -160,7 +162,7 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """The loops over the axes with the one along which most entries are contiguous innermost (interchange).
+    """Return the loops over the axes with the one along which most entries are contiguous innermost (interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
@@ -181,13 +183,14 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
+    """Return the statements for a short row whose entries are computed together; None where that gains nothing."""
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
     return None if body is None else ((), body)
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """The arrays and what runs for one row, or for all of one in strips; None without a plan."""
+    """Return the local arrays and statements for one row, in strips if it is the only one; None without a plan."""
     if plan is None:
         return None
     row = spans[-1]
@@ -225,7 +228,7 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """What is done with loops wherever they are; ``is_one``: they run once in a call."""
+    """Return `body` with the rules for loops applied to each loop in it; ``is_one``: they run once in a call."""
     found: list[Statement] = []
     for statement in body:
         rule, new = _first(LOOPS, site, statement, site, is_one) if isinstance(statement, Loop) else (None, None)
@@ -236,11 +239,13 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return a loop over an extremum as several chains; None for other loops."""
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return long sums of a loop that runs once as sums of parts; None for other loops."""
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
     inside = [replace(s, body=_refined(s.body, site, False)) if isinstance(s, Loop) else s for s in parts]
@@ -248,7 +253,7 @@ def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
 
 
 def is_extremum(loop: Loop) -> bool:
-    """Whether a loop, perhaps a long one, does nothing but compare short values with a maximum or a minimum."""
+    """Whether `loop`, if not short, does nothing but compare short values with a maximum or a minimum."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
@@ -258,6 +263,7 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return a loop that adds to a row with several terms at a time; None for other loops."""
     if not is_sum_of_rows(loop):
         return None
     steps = most_steps(loop)
@@ -265,7 +271,7 @@ def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
-    """Whether a loop, perhaps a long one, adds products or the like, entry by entry, to one row and does nothing else.
+    """Whether `loop`, if not short, adds simple terms, entry by entry, to one row and does nothing else.
 
     The row is the same in each turn; that no term reads an entry which is not complete is a law of all nests.
     """
@@ -284,6 +290,7 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return a loop cut at the ends of a range in which functions are needed; None unless it has exactly one."""
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
     dear = [
@@ -296,11 +303,12 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return a loop as its interior and the parts around it; None where it is not cut."""
     return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions on a variable are bounds, one of which is not a number."""
+    """Whether the conditions on `variable` are bounds, one of which is not a number."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False
@@ -308,6 +316,7 @@ def is_range(test: If, variable: str) -> bool:
 
 
 def _is_dear(body: Sequence[Statement]) -> bool:
+    """Whether `body` calls a function that is computed on vectors."""
     return any(isinstance(node, Operation) and node.function in VECTORISED for node in scalars(body))
 
 

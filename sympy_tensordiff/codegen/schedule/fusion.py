@@ -59,7 +59,7 @@ CPU of ``Sum_i f(Sum_k x[i, k]*w[k])`` by w for 20,000 rows, apart and together:
 
 
 def fuse(program: Program, prover: Prover) -> Program:
-    """The program with kernels in common loops."""
+    """Return the program with kernels over one leading axis fused into common loops."""
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_order(result)
     return result
@@ -79,6 +79,8 @@ class _Group:
 
 
 class _Fusion:
+    """The fusion of the kernels of one program."""
+
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
         self.prover = prover
@@ -89,7 +91,7 @@ class _Fusion:
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
 
     def steps(self) -> list[Step]:
-        """All steps, those that run together as one."""
+        """Return all steps, those that run together as one."""
         waiting = deque(self.by_readers())
         result: list[Step] = []
         while waiting:
@@ -115,7 +117,9 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """The steps in an order in which a kernel that one other reads, row by row, comes right before that one."""
+        """Return the steps in an order in which a kernel that only one other reads, row by row, comes right before
+        that.
+        """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
@@ -130,7 +134,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ who takes part
 
     def started(self, step: Step) -> _Group | None:
-        """A group of one kernel; None where none begins with it."""
+        """Return a group of the one kernel `step`; None where no group begins with it."""
         if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
             return None
         group = _Group(self.shapes[step.array][0])
@@ -138,13 +142,13 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether a kernel runs for one value of its first axis as well as it does for all of them."""
+        """Whether `kernel` runs as well for one value of its first axis as for all of them."""
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """The kernels left out so far that only ``step`` reads, and that could run in the loop of a group."""
+        """Return the kernels left out so far that only `step` reads, and that could run in the loop of `group`."""
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
             other
@@ -156,12 +160,12 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether a kernel has a row for each step of the loop of a group."""
+        """Whether `kernel` has a row for each step of the loop of `group`."""
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether a kernel, with the ``producers`` of what it alone reads, can join the loop of a group, and gains."""
+        """Whether `step`, with the ``producers`` of what it alone reads, can join the loop of `group`, and gains."""
         if isinstance(step, Scatter | Table):
             return False
         read = self.flow.reads(step)
@@ -176,7 +180,7 @@ class _Fusion:
         return (self.is_row(step, group) and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether a kernel is one sum over the first axis of the group, of fewer entries than what it reads."""
+        """Whether `kernel` is one sum over the first axis of `group`, of fewer entries than what it reads."""
         loop = total_loop(kernel, group.extent)
         if loop is None or not _at(kernel, common, loop.variable):
             return False
@@ -187,13 +191,13 @@ class _Fusion:
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
     def weight(self, kernel: Kernel) -> int:
-        """The weight of the body of a kernel of the program."""
+        """Return the weight of the body of a kernel of the program."""
         if id(kernel) not in self.weights:
             self.weights[id(kernel)] = weight(kernel.body)
         return self.weights[id(kernel)]
 
     def add(self, kernel: Kernel, group: _Group) -> None:
-        """Let a kernel take part."""
+        """Add `kernel` to `group`."""
         group.weight += self.weight(kernel)
         own = self.flow.reads(kernel) & group.filled
         if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
@@ -205,7 +209,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ the common loop
 
     def fused(self, group: _Group) -> Fused:
-        """The step for a group: with one name for the axis, and no name twice."""
+        """Return the step for `group`: with one name for the axis, and no name twice."""
         axis = unique(group.kernels[0].axes[0], self.taken)
         taken = {*self.taken, axis}
         tried: dict[str, int] = {}
@@ -217,7 +221,7 @@ class _Fusion:
         return Fused(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
-        """The temporaries of which one row is enough, without their first axes."""
+        """Return the temporaries of which one row is enough, without their first axes."""
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
             Array(name, self.shapes[name][1:])
@@ -227,7 +231,7 @@ class _Fusion:
 
 
 def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
-    """What begins a reduction, its loop, and what sets the entry, of a kernel that does nothing else; else None."""
+    """Return the start of a reduction, its loop, and the store, of a kernel that does nothing else; else None."""
     if len(kernel.body) != 3:
         return None
     start, loop, store = kernel.body
@@ -237,14 +241,16 @@ def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
 
 
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
-    """The one loop at the top of a kernel that adds up over ``0 … extent - 1``; None where it is something else."""
+    """Return the one loop at the top of a kernel that reduces over ``0 … extent - 1``; None where it is
+    something else.
+    """
     found = single_reduction(kernel)
     ends = (Bound(ZERO),), (Bound(extent - 1),)
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
 
 
 def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
-    """Whether a kernel reads these arrays at one value of their first axes only, its own ``variable``."""
+    """Whether `kernel` reads `arrays` at one value of their first axes only, its own ``variable``."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
     wanted = Affine.variable(variable)
@@ -256,7 +262,7 @@ def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether the first axis of a step can be cut: no sum runs over it, and it is no row along which a scan runs."""
+    """Whether the first axis of `step` can be cut: no sum runs over it, and it is not a row along which a scan runs."""
     if isinstance(step, Correlation):
         return True
     if isinstance(step, Contraction | Trapezoid):
@@ -270,7 +276,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 
 def is_plain_total(kernel: Kernel) -> bool:
-    """Whether the entries of a kernel are sums, for which the parts of several blocks can be added up."""
+    """Whether the entries of `kernel` are sums, for which the parts of several blocks can be added up."""
     found = single_reduction(kernel)
     if not kernel.axes or found is None:
         return False
@@ -282,7 +288,9 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | Fused, site: Site) -> Nest:
-    """The nest of a step, which fulfils the laws of nests."""
+    """Return the nest of `step`, checked against the laws of nests; in plain loops where it is not proved to be
+    inside.
+    """
     nest = scheduled_together(step, site) if isinstance(step, Fused) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
     known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
@@ -295,7 +303,7 @@ def nest_of(step: Kernel | Fused, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | Fused, site: Site, error: VerificationError) -> Nest:
-    """The nest of a step without the rules of its schedule, which is not proved to stay inside of arrays."""
+    """Return the nest of `step` without the rules of its schedule; raise `error` if there were none."""
     if site.is_plain:
         raise error
     nest = nest_of(step, replace(site, is_plain=True, fired={}, ends=set()))
@@ -305,7 +313,7 @@ def in_plain_loops(step: Kernel | Fused, site: Site, error: VerificationError) -
 
 
 def scheduled_together(step: Fused, site: Site) -> Nest:
-    """The nest of kernels that run together."""
+    """Return the nest of kernels that run together."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True))
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
@@ -326,7 +334,7 @@ def scheduled_together(step: Fused, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """What runs before, in, and after the loop over the common axis, and the sums that are one number."""
+    """The statements before, in and after the loop over the common axis, and the sums that are one number."""
 
     step: Fused
     site: Site
@@ -340,20 +348,20 @@ class _Parts:
         self.rows = frozenset(array.name for array in self.step.rows)
 
     def alloc(self, array: Array) -> Alloc:
-        """The array of which one row is enough."""
+        """Return the allocation of an array of which one row is enough."""
         proves = self.site.prover.proves
         shape = [exactly(e) if proves(Row("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])
 
     def row(self, kernel: Kernel) -> None:
-        """One row of a kernel in each turn."""
+        """Add the statements for one row of `kernel` to each turn of the loop."""
         outer = () if kernel.array in self.rows else (self.step.axis,)
         nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.site, outer=outer))
         self.arrays += nest.arrays
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """A sum over the turns: each adds to all entries."""
+        """Add a sum over the turns: each turn adds to all entries."""
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         (accumulator, loop, store), axes = found, kernel.axes
@@ -369,9 +377,9 @@ class _Parts:
             self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
-        """The nest of some statements of a kernel, with its accumulator where the total is."""
+        """Return the nest of statements of `kernel`, with `entry` in place of its accumulator."""
         return scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry)).body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """A kernel with other axes that reads the rows in the place of their arrays."""
+        """Return `kernel` with other axes and body, in which rows are read in place of their arrays."""
         return replace(kernel, axes=axes, body=localise(body, self.rows))

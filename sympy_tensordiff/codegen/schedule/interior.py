@@ -1,4 +1,4 @@
-"""The interior of a periodic axis has no remainders, and no guards: they hold in all of it.
+"""The interior of loops over periodic axes: without remainders and guards, which are needed at the ends only.
 
 A loop that reads at ``Mod(i + 1, n)`` divides in each turn, and is no vector. It is cut into a short part before the
 interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting). Guards on the
@@ -33,7 +33,7 @@ MOST_WEIGHT = 250
 
 
 class Guards(NamedTuple):
-    """The conditions at the top of a loop: the bounds of its variable, and those that stay the same in all turns.
+    """The conditions at the top of a loop: bounds of its variable, and those that stay the same in all turns.
 
     ``zeros`` are the quotients that are 0 between the bounds.
     """
@@ -47,7 +47,7 @@ class Guards(NamedTuple):
 def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
-    """The parts of an innermost loop with and without its guards and remainders; None where it is not cut.
+    """Return the parts of an innermost loop with and without its guards and remainders; None where it is not cut.
 
     ``lengths`` are those of the axes of arrays.
 
@@ -77,7 +77,7 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """The guards at the top of a loop, and the remainders in it, that can become bounds."""
+    """Return the guards at the top of `loop`, and the remainders in it, that can become bounds."""
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}
@@ -104,7 +104,10 @@ def guards(loop: Loop, lengths: Lengths) -> Guards:
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """The loop before, within and behind the interior, where all guards on other variables hold."""
+    """Return the loop before, within and behind the interior, where all guards on other variables hold.
+
+    Statements that compute the ends are added to `begin`.
+    """
     variable = Affine.variable(loop.variable)
     sides = (found.lows, 1), (found.highs, -1)
     lows, highs = ([b.form for b in _tightest(map(Bound, forms), sign, lengths)] for forms, sign in sides)
@@ -134,13 +137,13 @@ def _parts(
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
-    """Whether a loop has no turns, whatever the sizes."""
+    """Whether `loop` has no turns, whatever the sizes."""
     gaps = [_gap(low, high, lengths) for low in loop.lows for high in loop.highs]
     return any(gap is not None and gap < 0 for gap in gaps)
 
 
 def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
-    """By how much one bound is greater than another, where that is a number."""
+    """Return ``high - low`` where that is a number; else None."""
     gap = (high.form - low.form).substitute(lengths)
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 
@@ -148,7 +151,9 @@ def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
 def _part(
     loop: Loop, lows: Sequence[Affine], highs: Sequence[Affine], holds: Sequence[Row], fails: Sequence[Row]
 ) -> Loop:
-    """A loop between further bounds, without conditions that hold there and the statements under those that fail."""
+    """Return `loop` between further bounds, without conditions in `holds`, and without statements whose conditions
+    fail.
+    """
     body: list[Statement] = []
     for statement in loop.body:
         if not isinstance(statement, If):
@@ -161,7 +166,7 @@ def _part(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Lower bounds (upper ones, if ``sign`` is -1) but for those that others imply by a number."""
+    """Return lower bounds (upper ones, if ``sign`` is -1) without those that others imply by a number."""
     found: list[Bound] = []
     for bound in bounds:
         gaps = [_gap(bound, other, lengths) for other in found]

@@ -1,4 +1,5 @@
-"""Kernels over the same entries in one launch on CUDA: a thread fills its entry of one array after the other.
+"""Fusion of kernels over the same entries into one launch on CUDA: a thread fills its entry of one array after the
+other.
 
 The launches of a stream run one after the other, each some microseconds at least, so kernels that do not depend on each
 other, or only on what the own thread has filled, lose nothing together. What no other launch reads is a number of the
@@ -26,7 +27,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
-    """The program whose kernels over the same entries run together, but for those that fill the arrays ``alone``.
+    """Return the program with kernels over the same entries in one launch, but for those that fill the arrays
+    ``alone``.
 
     Law: every result is the same.
     """
@@ -50,13 +52,13 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
 
 
 def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """The temporaries that one launch fills, and no other one reads."""
+    """Return the temporaries that one launch fills, and no other one reads."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
 
 def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
-    """The axes of a step along which there are threads: those that all of its kernels have in common."""
+    """Return the axes of `step` along which there are threads: those that all of its kernels have in common."""
     if isinstance(step, Kernel):
         return step.axes
     first, *others = (kernel.axes for kernel in step.kernels)
@@ -64,7 +66,7 @@ def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
 
 
 class _Launch:
-    """Steps that run together, ``box`` the extents of the entries for which there are threads."""
+    """Steps of one launch; ``box`` are the extents of the entries for which there are threads."""
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
@@ -76,11 +78,11 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether a step reads what is filled here, or adds to it."""
+        """Whether `step` reads what is filled here, or adds to it."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def takes(self, step: Kernel) -> bool:
-        """Whether a kernel can run in the threads, and gains."""
+        """Whether the kernel `step` can run in the threads, and gains."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > LARGE:
             return False
@@ -93,20 +95,20 @@ class _Launch:
         return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
 
     def is_short(self, kernel: Kernel, axis: int) -> bool:
-        """Whether one thread fills the entries along the axes from this one on in a few rounds."""
+        """Whether one thread fills the entries along the axes from `axis` on in a few rounds."""
         own = set(own_names(kernel))
         lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
         numbers = [length.constant for length in lengths if length is not None and length.is_constant]
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """The extents that the entries of a kernel have in common with those here."""
+        """Return the extents that the entries of a kernel have in common with those here."""
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
         return self.box[: (*same, False).index(False)]
 
     def add(self, step: Kernel) -> None:
-        """Let a kernel run in the threads."""
+        """Add the kernel `step` to the launch."""
         self.box = self.common(step)
         self.kernels.append(step)
         self.read |= set(uses(step).arrays)
@@ -114,7 +116,7 @@ class _Launch:
         self.weight += weight(step.body)
 
     def together(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """The step, with one name for each axis in common, and no other name twice."""
+        """Return the launch as one step, with one name for each axis in common, and no other name twice."""
         if len(self.kernels) < 2:
             return self.first
         axes = self.kernels[0].axes[: len(self.box)]
@@ -125,16 +127,18 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """What a device runs, the arrays of parts with those whose entries they make up, and the products of matrices."""
+    """A program of launches, the arrays of parts with the arrays whose entries they make up, and the products of
+    matrices.
+    """
 
     program: Program
     whole: Mapping[str, str]
     products: Mapping[str, Contraction]
-    """By the arrays that they fill. There are kernels for them in the program, too."""
+    """The products by the arrays that they fill; the program has kernels for them, too."""
 
 
 def on_device(program: Program) -> Device:
-    """The program of launches."""
+    """Return `program` as launches, with long sums in stages."""
     products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
     staged, whole = in_stages(calls_in_loops(program))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
@@ -142,7 +146,7 @@ def on_device(program: Program) -> Device:
 
 
 def describe_device(program: Program) -> list[str]:
-    """Whose sums are computed in parts, and which arrays one launch fills, in lines of ``.plan``."""
+    """Return lines of ``.plan``: the sums that are computed in parts, and the arrays that one launch fills."""
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
     lines = [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []

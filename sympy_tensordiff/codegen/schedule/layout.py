@@ -1,4 +1,4 @@
-"""The order of axes in memory: what an innermost loop reads lies side by side.
+"""The order of axes in memory: arrays are copied or transposed so that an innermost loop reads contiguous entries.
 
 A loop over points, the rows of a matrix with three columns, reads every third number, which keeps it
 from working on vectors; so does one that runs down a column. What is read in strides, again and again by
@@ -37,16 +37,20 @@ Half and twice as much change no text of the benchmarks.
 """
 
 Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
-"""Gets a read, the variable of the innermost loop around it and those of all long ones; gives what takes its place."""
+"""Takes a read, the variable of the innermost loop around it and those of all long ones; returns its replacement."""
 
 
 def in_reading_order(program: Program) -> Program:
-    """``program`` with products of matrices and copies in the order in which they are read, if it may keep copies."""
+    """Return `program` with products of matrices and copies in the order in which they are read, if it may keep
+    copies.
+    """
     return _with_copies(_with_turned_products(program)) if program.copies else program
 
 
 def _with_turned_products(program: Program) -> Program:
-    """Products of matrices that loops read down their columns more often than along their rows lie transposed."""
+    """Return `program` with products of matrices transposed that loops read down their columns more often than along
+    rows.
+    """
     prover = Prover(program)
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     steps = [step for step in program.kernels if type(step) is not Kernel]
@@ -55,6 +59,7 @@ def _with_turned_products(program: Program) -> Program:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Count whether `load` runs along columns or rows; return it unchanged."""
         if load.array in own:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
             run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
@@ -69,6 +74,7 @@ def _with_turned_products(program: Program) -> Program:
         return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Return `load` with its last two indices exchanged, if its array is transposed."""
         return Load(load.array, _swapped(load.index)) if load.array in turned else load
 
     kernels: list[Step] = []
@@ -82,6 +88,7 @@ def _with_turned_products(program: Program) -> Program:
 
 
 def _with_copies(program: Program) -> Program:
+    """Return `program` with copies of arrays that loops read along another axis than the last one, or with a stride."""
     prover = Prover(program)
     taken = all_names(program)
     copies: dict[tuple[str, int, int], Array] = {}
@@ -92,6 +99,7 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
+            """Return the read of a copy in place of `load`, if one is worth it; its kernel is added where it is new."""
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
                 return load
@@ -139,14 +147,14 @@ def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
-    """The kernel that copies an array with its axes in another order."""
+    """Return the kernel that copies an array with its axes in another order."""
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """The kernel that copies the residue classes of the last axis of ``order``; what is behind its end is 0."""
+    """Return the kernel that copies the residue classes of the last axis of ``order``; what is behind its end is 0."""
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
     index = dict(zip(order, [*map(Affine.variable, axes), place], strict=True))
@@ -160,13 +168,14 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """The kernel with each read replaced by what ``visit`` gives for it."""
+    """Return `kernel` with each read replaced by what ``visit`` returns for it."""
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
+        """Return `statement` with its reads replaced."""
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (
@@ -178,6 +187,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def read(node: Scalar) -> Scalar:
+            """Return the replacement of a read; another value as it is."""
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
@@ -186,14 +196,15 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 
 
 def _last(place: int, rank: int) -> list[int]:
-    """The axes with one of them last."""
+    """Return all axes, with `place` last."""
     return [m for m in range(rank) if m != place] + [place]
 
 
 def _swapped(items: Sequence[T]) -> tuple[T, ...]:
-    """The last two in the other order."""
+    """Return `items` with the last two exchanged."""
     return *items[:-2], items[-1], items[-2]
 
 
 def _permuted(items: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
+    """Return `items` in the order of the positions `order`."""
     return tuple([items[m] for m in order])

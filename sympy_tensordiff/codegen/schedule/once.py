@@ -1,4 +1,4 @@
-"""Reads hoisted out of inner loops, in kernels that read where data select.
+"""Reads hoisted out of inner loops, in kernels whose indices contain data.
 
 For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
 every pass of the innermost loop, and could not vectorise that. So a loop reads once for all passes of the loops inside
@@ -27,10 +27,7 @@ Entry: TypeAlias = "DataEntry | Load"
 
 @dataclass(frozen=True)
 class Once:
-    """Finds the entries that a pass of a loop reads before others, and reads them there.
-
-    Each lies inside of its array wherever the loop runs, whatever conditions stand around its use, and is used in a
-    loop inside of it.
+    """The search for entries that a pass of a loop reads before others, and their reads.
 
     Parameters
     ----------
@@ -49,13 +46,15 @@ class Once:
     has_values: bool
 
     def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
-        """A nest, for which ``rows`` hold."""
+        """Return the nest `body`, for which ``rows`` hold, with reads hoisted if there are data in it."""
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """What runs in a pass of a loop, or before all loops (""); ``known`` entries have names."""
+        """Return the body of a loop over `variable`, or a nest (""), with hoisted reads first; ``known`` entries have
+        names.
+        """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
             if self.is_inside(entry, rows):
@@ -66,7 +65,7 @@ class Once:
         return (*reads, *self.inside(body, rows, known))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
-        """Statements with the names of known entries."""
+        """Yield the statements of `body` with the names of known entries, inner loops with their own hoisted reads."""
         for statement in body:
             new = with_parts(statement, *_changes(known))
             inner = (*rows, *(row.substitute(self.extents) for row in rows_of(statement)))
@@ -79,7 +78,7 @@ class Once:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """The entries at one value of a variable that loops inside of it use."""
+        """Yield the entries at one value of `variable` that loops inside of it use."""
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
         own = {target.name for target in targets if isinstance(target, Name)}
@@ -92,7 +91,7 @@ class Once:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """The entries of data in a statement, and those of ``arrays``."""
+        """Yield the entries of data in `statement`, and those of ``arrays``."""
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
@@ -102,7 +101,7 @@ class Once:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
-        """Whether an entry, and the data that select it, are entries of their arrays."""
+        """Whether `entry`, and the data that select it, are entries of their arrays in the context."""
         own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False
@@ -111,13 +110,15 @@ class Once:
 
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """What puts the names of known entries in the place of values and forms."""
+    """Return functions that put the names of known entries into values, and into forms."""
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
 
     def form(one: Affine) -> Affine:
+        """Return `one` with names in place of known entries of data."""
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
+        """Return a read or index with names in place of known entries; another value as it is."""
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))
         if not isinstance(one, Load):
@@ -128,16 +129,16 @@ def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Ca
 
 
 def entry_name(entry: Entry) -> str:
-    """A name for an entry: ``idx_i`` for ``idx[i]``."""
+    """Return a name for an entry: ``idx_i`` for ``idx[i]``."""
     array = entry.array if isinstance(entry, Load) else entry.tensor
     name = "_".join([array, *map(str, entry.index)])
     return name if name.isidentifier() else f"{array}_entry"
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """A kernel that first reads what data select for a row, and then computes functions of that.
+    """Return a kernel that first reads what data select for a row, then computes functions of that, and its plan.
 
-    The kernel and None where there is nothing of the kind. ``fresh`` makes names.
+    The kernel itself and None where there is nothing of the kind. ``fresh`` makes names.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

@@ -1,4 +1,4 @@
-"""Products of matrices of which each row stands for a pair of indices, ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
+"""Products of matrices whose rows are for pairs of indices, ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
 
 Of the pairs (a, b) and (b, a) one is enough. They are counted by their distance round a circle and where it begins:
 ``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the distances up to ``n/2``. That is a box as well, of about half
@@ -33,7 +33,9 @@ _FEWEST = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """An array that holds pairs of the indices at two ``axes``, of ``extent`` each, once: the distances come first."""
+    """An array that stores each pair of the indices at two ``axes``, of ``extent`` each, once: the distances come
+    first.
+    """
 
     name: str
     axes: tuple[int, int]
@@ -41,20 +43,21 @@ class Packed:
 
     @property
     def distances(self) -> int:
+        """The number of distances of the two indices of a pair, counted round a circle."""
         return self.extent // 2 + 1
 
 
 def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
-    """The program in which products of matrices take one of two equal rows, where that is less work.
+    """Return the program in which products of matrices take one of two equal rows, where that is less work.
 
-    ``hints`` are the expected sizes by their names, ``entries`` of the arrays stand in the ``graph``.
+    ``hints`` are the expected sizes by their names; ``entries`` of the arrays are nodes of ``graph``.
     """
     work = _Packing(program, hints, graph, entries)
     return work.result() if work.packed else program
 
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
-    """The pairs of axes that can be exchanged: the entry is the same node then, but for the sign of even powers."""
+    """Yield the pairs of axes that can be exchanged: the entry is the same node then, but for signs of even powers."""
     plain, *_ = with_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
@@ -64,6 +67,8 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
+    """The packing of the arrays of one program."""
+
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
         self.graph = graph
@@ -78,7 +83,7 @@ class _Packing:
                 self.consider(step)
 
     def consider(self, kernel: Kernel) -> None:
-        """Pack an array if all that reads it are products of matrices, and these become smaller by enough."""
+        """Record the array of `kernel` as packed, if only products of matrices read it, and lose enough work."""
         name = kernel.array
         readers = self.flow.readers[name]
         if not readers or not all(isinstance(step, Contraction) for step in readers):
@@ -108,7 +113,7 @@ class _Packing:
     # ------------------------------------------------------------------------ the new program
 
     def result(self) -> Program:
-        """The program with packed arrays, and the products of them."""
+        """Return the program with packed arrays, and products of these."""
         steps: list[Step] = []
         arrays, notes = list[Array](), list[str]()
         for step in self.program.kernels:
@@ -130,7 +135,9 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """The kernel of a packed array: the second index of a pair is the first and the distance, round the circle."""
+        """Return the kernel of a packed array: the second index of a pair is the first plus the distance, round the
+        circle.
+        """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
         end = Affine.variable(distance) + Affine.variable(second)
@@ -141,7 +148,9 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
-        """The array of a product of packed arrays, the product, and the kernel that spreads it."""
+        """Return the array of a product of packed arrays, and the steps for it: the product, and the kernel that
+        spreads it.
+        """
         name = claimed(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
@@ -163,7 +172,7 @@ class _Packing:
 
 
 def _own(operand: Operand, step: Contraction, found: Packed) -> tuple[int, int] | None:
-    """The labels of a pair of axes of an operand; None where they are not axes of the product, and of nothing else."""
+    """Return the labels of a pair of axes of an operand; None where they are not axes of the product alone."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -172,7 +181,7 @@ def _own(operand: Operand, step: Contraction, found: Packed) -> tuple[int, int] 
 
 
 def _spread(step: Contraction, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """The kernel that reads, for each two indices, the entry of their pair: its distance, and where it begins."""
+    """Return the kernel that reads, for each two indices, the entry of their pair: its distance and its first index."""
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Row, dict[int, Affine]]]] = []
     for place, other, found in pairs:

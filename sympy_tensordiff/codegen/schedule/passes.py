@@ -1,4 +1,4 @@
-"""What each backend does with a program before it prints it: an ordered list of passes, each a function of programs."""
+"""The passes of each backend over a program before it is printed, in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """The program after the passes of a backend, with or without ``splits``."""
+    """Return `program` after the passes of `backend`, with or without those in `SPLITS`."""
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
     return program

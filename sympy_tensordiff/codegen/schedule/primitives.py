@@ -26,7 +26,7 @@ Fresh: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """A loop in blocks of so many values (strip mining): ``outer`` is the first one of a block.
+    """Return `loop` in blocks of `size` values (strip mining): ``outer`` is the first value of a block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body
@@ -39,7 +39,7 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
 
 
 def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
-    """The loop over the last axis inside of the sums that a plan names (interchange).
+    """Return the loop over the last axis inside of the sums that `plan` names (interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
     name, which begins with the first value of the loop (scalar expansion).
@@ -57,7 +57,7 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
 
 
 def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
-    """Loops over sums with the loop over the row, from its first to its last bounds, inside of them."""
+    """Return the loops over sums in `body` with the loop `row` inside of them."""
     found: list[Statement] = []
     leaf: list[Statement] = []
     for statement in body:
@@ -76,10 +76,11 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
 
 
 def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Statements for each entry of a row; factors that are the same for all of it come first in their products."""
+    """Return a loop of `body` along `row`; factors that are the same for all of it come first in their products."""
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
+        """Whether `value` differs between the entries of the row."""
         for part in subexpressions(value):
             indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
             if any(row.variable in form.atoms() for form in indices) or (isinstance(part, Name) and part.name in own):
@@ -87,6 +88,7 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
         return False
 
     def ordered(value: Scalar) -> Scalar:
+        """Return a product with the factors first that are the same for the row; other values as they are."""
         if not isinstance(value, Operation) or value.function != "mul":
             return value
         return Operation("mul", tuple(sorted(value.arguments, key=varies)))
@@ -95,7 +97,7 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
+    """Return one pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
     which each entry adds one are computed for the whole row first, in vectors.
@@ -142,7 +144,7 @@ def _adds_one(row: Loop, last: Affine, scan: Scan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """A sum of exponentials under another shift of the exponents: a multiple of at most 1, or its ``terms`` again."""
+    """Return statements that put a sum of exponentials under another shift: times at most 1, or its ``terms`` again."""
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
@@ -159,17 +161,17 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """What sets a flag where a condition holds."""
+    """Return the statements that set `flag` where `condition` holds."""
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 
 def _is_set(flag: Name) -> Row:
-    """The condition of what runs where a flag is set."""
+    """Return the condition that `flag` is set."""
     return Row("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """A reduction in ``count`` chains side by side, of which each waits for itself only, and then in one.
+    """Return a reduction in ``count`` chains, of which each waits for itself only, and then in one.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -191,7 +193,7 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Sums over ``loop`` inside of which one loop runs along a row, of ``count`` terms at a time (unroll and jam).
+    """Return sums over `loop`, inside of which one loop runs along a row, of `count` terms at a time (unroll and jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -212,7 +214,7 @@ def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
-    """A value in a turn of a loop and in those after it."""
+    """Return `value` in a turn of `loop` and in the following turns, `count` in all."""
     moved = [Affine({loop.variable: 1}, n) for n in range(count)]
     return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
 
@@ -220,7 +222,9 @@ def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """What computes the ends of a loop, the loop in steps of ``count`` turns, and what runs for the turns left."""
+    """Return statements for the ends of a loop, the loop in steps of ``count`` turns, and the loop for the
+    turns left.
+    """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
@@ -238,7 +242,7 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """A loop whose terms are added part by part, the parts to totals of double precision.
+    """Return a loop whose terms are added part by part, the parts to totals of double precision.
 
     A part has ``size`` terms, or is a round of the loop where that holds other loops.
     """
@@ -256,17 +260,17 @@ def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tupl
 
 
 def add_part(total: Name, part: Name) -> Set:
-    """What adds the part of a sum to its total."""
+    """Return the statement that adds the part of a sum to its total."""
     return Set(total, Operation("add", (total, double(part))))
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Statements of which all reads of ``arrays`` have the first index in common, which those have no longer."""
+    """Return statements whose reads of ``arrays`` have lost the first index, which they have in common."""
     return Renaming({}, arrays).body(tuple(body))
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """A loop as those before, within and behind the range in which the conditions of a statement hold.
+    """Return `loop` as those before, within and behind the range in which the conditions of a statement hold.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 
@@ -300,5 +304,5 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
 
 
 def _without(body: Sequence[Statement], number: int, others: Sequence[Statement]) -> tuple[Statement, ...]:
-    """A body with others in the place of a statement."""
+    """Return `body` with `others` in place of the statement at `number`."""
     return *body[:number], *others, *body[number + 1 :]

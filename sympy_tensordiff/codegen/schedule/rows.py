@@ -43,7 +43,7 @@ from sympy_tensordiff.integer.data import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """How many steps a loop has at most; None where that is no number."""
+    """Return the maximal number of steps of `loop`; None if it is not a number."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
@@ -53,7 +53,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def untied(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """A loop whose bounds do not depend on an axis, and the entries of the axis for which it runs in each step.
+    """Return a loop whose bounds do not depend on `axis`, and the bounds of the entries for which each of its steps
+    runs.
 
     These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
     """
@@ -84,7 +85,7 @@ Time with the window first beside without, of sums over an index that moves, by 
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """The same loop counted from the start of a short window that moves with an axis, where that has fewer steps.
+    """Return `loop` counted from the start of a short window that moves with `axis`, where that has fewer steps.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -146,7 +147,7 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """The axis along which a read runs with a variable, and in steps of how many entries; None where it does not."""
+    """Return the axis along which a read runs with `variable`, and the stride in entries; None where it does not."""
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
         return None
@@ -166,26 +167,26 @@ def cache_lines(load: Load, variable: str) -> int:
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
-    """Whether an extent, or a number of steps, is constant and small."""
+    """Whether an extent, or a number of steps, is constant and at most `most`."""
     return extent.is_constant and extent.constant <= most
 
 
 def has_few_steps(loop: Loop, most: int = SHORT) -> bool:
-    """Whether a loop is one that is unrolled."""
+    """Whether `loop` has at most `most` steps, so that it is unrolled."""
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
     return is_short(loop.highs[0].form - loop.lows[0].form + 1, most)
 
 
 def runs_less_often(loop: Loop, times: int) -> bool:
-    """Whether two of the bounds of a loop are less than so many integers apart."""
+    """Whether `loop` certainly has less than `times` steps."""
     steps = most_steps(loop)
     return steps is not None and steps < times
 
 
 @dataclass
 class Segment:
-    """Statements that run once per row ("row"), once per entry ("entry"), or a sum over rows ("sum")."""
+    """Statements that run once per row ("row") or per entry ("entry"), or a sum over rows ("sum")."""
 
     kind: str
     body: list[Statement] = field(default_factory=list)
@@ -199,16 +200,16 @@ class RowPlan:
     segments: list[Segment]
     expanded: frozenset[str]
     scans: tuple[Scan, ...] = ()
-    """What comes before the last segment."""
+    """The scans, which run before the last segment."""
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """How to run a kernel row by row; None where that gains nothing, or a row may have few entries or none."""
+    """Return how to run `kernel` row by row; None where that gains nothing, or a row may have few entries or none."""
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
 def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """A row with sums along the last axis."""
+    """Return the plan of a row with sums along the last axis; None where that gains nothing."""
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
@@ -218,27 +219,27 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
-    """A row with scans."""
+    """Return the plan of a row with scans; None without scans."""
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether the last axis tells the entries apart to which a kernel writes: that of a scatter may be any.
+    """Whether entries to which `kernel` writes differ in the last axis: those of a scatter may be any.
 
-    Then what one entry gets keeps its order with the axis innermost.
+    Then the additions to one entry keep their order with the axis innermost.
     """
     last = Affine.variable(kernel.axes[-1])
     return all(last in part.index for part in statements(kernel.body) if is_scatter(part))
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether a kernel is a single row, which may be long, and sums over it."""
+    """Whether `kernel` is a single row, which may be long, of sums."""
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
 
 class RowPlanner:
-    """Finds the sums of one kernel that run better over rows."""
+    """The search for the sums of one kernel that run better over rows."""
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
@@ -247,7 +248,7 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """The segments; None where no sum gains."""
+        """Return the plan with the segments of the kernel; None where no sum gains."""
         segments: list[Segment] = []
         pending = Segment("entry")
         for statement in self.kernel.body:
@@ -264,7 +265,10 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def plan_of_scans(self) -> RowPlan | None:
-        """A row with scans; None without one. What has one value for a row comes first if a scan may use it."""
+        """Return the plan of a row with scans; None without one.
+
+        What has one value for a row comes first if a scan may use it.
+        """
         fixed = [s for s in self.kernel.body if not self.varies(s)]
         same = {s.name: s in fixed for s in self.kernel.body if defines(s)}
         scans, body = find_scans(self.kernel, same)
@@ -277,7 +281,7 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether something in ``statement`` depends on the last axis."""
+        """Whether a part of ``statement`` depends on the last axis."""
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
@@ -286,11 +290,11 @@ class RowPlanner:
         return False
 
     def is_tied(self, statement: Loop | If) -> bool:
-        """Whether bounds or conditions depend on the last axis."""
+        """Whether bounds or conditions of `statement` depend on the last axis."""
         return any(self.axis in form.atoms() for form in tested_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
-        """Whether the loop over the last axis can move inside."""
+        """Whether the loop over the last axis can move inside of `statement`."""
         if self.is_tied(statement) and (isinstance(statement, If) or not self.is_window(statement)):
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
@@ -306,7 +310,7 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Whether a loop has few steps, wherever in the row it runs."""
+        """Whether `loop` has few steps, wherever in the row it runs."""
         found = untied(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _BRIEF
@@ -321,7 +325,9 @@ class RowPlanner:
         return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
-        """How many more reads run along rows with the last axis innermost, which it is around unrolled loops."""
+        """Return how many more reads run along rows with the last axis innermost, but for unrolled loops inside
+        of it.
+        """
         if self.is_brief(loop):
             return 1
         total = 0
@@ -339,7 +345,7 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """The scalars that vary along a row and are used in a segment other than that which makes them."""
+        """Return the scalars that vary along a row and are used in another segment than the one that defines them."""
         made: dict[str, int] = {}
         found: set[str] = set()
         for number, segment in enumerate(segments):

@@ -1,4 +1,4 @@
-"""Scans: reductions of which each entry of a row takes those of the entry before it a few values further.
+"""Scans: reductions that go on from entry to entry of a row.
 
 ``product[p] = x[0]*...*x[p - 1]`` is the product of the entry before times ``x[p - 1]``: one pass along
 the row in place of a loop for each entry. Where the loop ends at the same value for all entries and
@@ -44,8 +44,8 @@ Half and twice as much change no text of the benchmarks.
 class Scan:
     """A loop that goes on where it has stopped at the entry before, where the conditions hold.
 
-    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there.
-    ``shift``: what the exponents in the summand have for an entry.
+    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
+    the terms of the exponents in the summand that depend on the entry.
     """
 
     accumulators: tuple[Set, ...]
@@ -56,7 +56,8 @@ class Scan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan], tuple[Statement, ...]]:
-    """The scans of a kernel along its last axis, and its body without them and without what they alone have used.
+    """Return the scans of a kernel along its last axis, and its body without them and without what they alone have
+    used.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan],
 
 
 class _Finder:
+    """The search for scans in one kernel."""
+
     def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
         self.axis = kernel.axes[-1]
         self.outside = outside
@@ -79,7 +82,7 @@ class _Finder:
         self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Row, ...]) -> tuple[Statement, ...]:
-        """A block, behind conditions, without its scans."""
+        """Return `body`, a block behind `conditions`, without its scans, which are added to `found`."""
         outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
         result: list[Statement] = []
@@ -94,7 +97,7 @@ class _Finder:
         return tuple(s for s in result if s not in taken)
 
     def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Row, ...]) -> Scan | None:
-        """The scan that a loop is; None where it is none."""
+        """Return `loop` as a scan; None where it is not one."""
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
@@ -108,23 +111,23 @@ class _Finder:
         return self.rescaled(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether a bound does not become less from one entry to the next."""
+        """Whether `bound` does not become less from one entry to the next."""
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
-        """Whether nothing but a loop adds to an accumulator."""
+        """Whether only `loop` adds to the accumulator `name`."""
         here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Whether what a loop does at one of its values differs between entries."""
+        """Whether the body of `loop`, at one value of its variable, differs between entries."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: Scan) -> Scan | None:
-        """A scan whose summand depends on the entry through terms of an exponent only; None for any other."""
+        """Return a scan whose summand depends on the entry through terms of an exponent only; None for any other."""
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
             return None
@@ -141,11 +144,11 @@ class _Finder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def depends_on_axis(self, value: Scalar) -> bool:
-        """Whether a value differs between entries."""
+        """Whether `value` differs between entries."""
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:
-        """A value over the arrays and what earlier scans have found; None where it needs more, or is long."""
+        """Return `value` in terms of arrays and earlier scans; None where it needs more, or is long."""
         known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
         known |= {name for name, is_same in self.outside.items() if is_same}
         while True:
@@ -156,6 +159,7 @@ class _Finder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
+                """Return the value of a name that is defined; another value as it is."""
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)
@@ -164,7 +168,7 @@ class _Finder:
 
 
 def _parts(value: Scalar, function: str) -> Iterator[Scalar]:
-    """The terms of a sum (add), or the factors of a product (mul)."""
+    """Yield the terms of a sum (add), or the factors of a product (mul)."""
     if isinstance(value, Operation) and value.function == function:
         for argument in value.arguments:
             yield from _parts(argument, function)

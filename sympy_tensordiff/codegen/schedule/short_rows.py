@@ -27,7 +27,7 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """The statements of a kernel for all entries along its last axis; None where that gains nothing.
+    """Return the statements of `kernel` for all entries along its last axis; None where that gains nothing.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -47,7 +47,7 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
 
 
 def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """A statement, once for each entry where it varies along the row itself."""
+    """Return `statement`, once for each entry where it varies along the row itself."""
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)
     return tuple([entry.statement(statement) for entry in entries])
@@ -70,7 +70,7 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Whether some reads of a loop are the same for all entries, and all of them run along it or stand still."""
+    """Whether some reads of `loop` are the same for all entries, and all of them run along it or do not move."""
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
     along = (run_of(node, loop.variable) == (len(node.index) - 1, 1) for node in moving)
@@ -93,7 +93,7 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """The accumulators of sums that a loop, perhaps a long one, adds to and does not begin."""
+    """Return the accumulators of sums that `loop`, if it may be long, adds to and does not begin."""
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
     if len(known) == len(steps) and prod(known) <= PART:

@@ -1,4 +1,4 @@
-"""Values that nest deeply or are long are cut into several: Python's parser and compilers refuse such lines.
+"""Values that nest deeply or are long are split into several: Python's parser and compilers refuse such lines.
 
 Python refuses 200 parentheses within each other, and a sum of some thousand terms, which nests
 to the left, overflows the stack of its compiler.
@@ -43,7 +43,7 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """The program with a `Set` for each part of a value that nests too deeply or is too long.
+    """Return the program with a `Set` for each part of a value that nests too deeply or is too long.
 
     Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
     result: what is read there outside of an array is tested.
@@ -56,7 +56,7 @@ def split_deep(program: Program) -> Program:
 
 
 def _fits(value: Scalar) -> bool:
-    """Whether a value is neither deeper, nor larger, nor wider than allowed."""
+    """Whether `value` is neither deeper, nor larger, nor wider than allowed."""
     depths: dict[int, int] = {}
     nodes = parts(value)
     if len(nodes) > SIZE:
@@ -70,7 +70,7 @@ def _fits(value: Scalar) -> bool:
 
 
 class _Splitter:
-    """Splits the values of one kernel; ``outside`` are the names of the program."""
+    """The splitting of the values of one kernel; ``outside`` are the names of the program."""
 
     def __init__(self, kernel: Kernel, outside: set[str]) -> None:
         self.own = kernel
@@ -79,20 +79,22 @@ class _Splitter:
         self.number = 0
 
     def kernel(self) -> Kernel:
+        """Return the kernel with its values split."""
         return replace(self.own, body=rewrite(self.own.body, self.change))
 
     def change(self, statement: Statement, _: Around) -> list[Statement]:
-        """A statement behind the `Set` statements for parts of its value."""
+        """Return `statement` after the `Set` statements for parts of its value."""
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
+            """Return `scalar`, split if it does not fit."""
             return scalar if _fits(scalar) else self.value(scalar, before)
 
         new = with_parts(statement, value)
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """``value`` with its deep and large parts in `Set` statements, which ``before`` receives."""
+        """Return ``value`` with its deep and large parts in `Set` statements, which are added to ``before``."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -112,7 +114,7 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """A long sum or product as several, each of which begins with the one before."""
+        """Return a long sum or product as several, each of which begins with the one before."""
         arguments = node.arguments
         while len(arguments) > WIDTH:
             first = self.named(Operation(node.function, arguments[:WIDTH]), before)
@@ -120,12 +122,13 @@ class _Splitter:
         return Operation(node.function, arguments)
 
     def named(self, value: Scalar, before: list[Statement]) -> Name:
-        """The name of a new `Set` with this value."""
+        """Return the name of a new `Set` with this value, which is added to ``before``."""
         name = self.fresh()
         before.append(let(name, value))
         return Name(name)
 
     def fresh(self) -> str:
+        """Return a name for a part that nothing else has."""
         self.number += 1
         while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
             self.number += 1
@@ -157,7 +160,7 @@ Half and twice as much change no text of the benchmarks.
 
 
 def split_large(program: Program) -> Program:
-    """The program with bounded kernels, as far as they consist of more than one large loop."""
+    """Return the program with bounded kernels, as far as they consist of more than one large loop."""
     if all(weight(kernel.body) <= LARGE for kernel in program.nests):
         return program
     taken = all_names(program)
@@ -175,7 +178,7 @@ def split_large(program: Program) -> Program:
 
 
 class _Pieces:
-    """The kernels that one kernel becomes; ``made`` are the new arrays, all of the shape of its own."""
+    """The kernels into which one kernel is cut; ``made`` are the new arrays, all of the shape of its own."""
 
     def __init__(self, kernel: Kernel, taken: set[str]) -> None:
         self.kernel = kernel
@@ -216,13 +219,13 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """The weight of the names without an array that a statement uses."""
+        """Return the weight of the names without an array that `statement` uses."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
 
     def store(self, name: str) -> None:
-        """A kernel for the value of a name."""
+        """Add a kernel that stores the value of `name` in a new array."""
         number = len(self.made) + 1
         while (array := f"{self.kernel.array}_part{number}") in self.taken:
             number += 1
@@ -233,7 +236,7 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """The statements with all that define what they use; the names with arrays are read."""
+        """Return `body` and `store` with all that define what they use; names with arrays are read."""
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}
         stack = [name for statement in [*body, store] for name in used_names(statement)]
@@ -248,5 +251,5 @@ class _Pieces:
         return with_values([*ordered, store], self.read)
 
     def read(self, value: Scalar) -> Scalar:
-        """The read that takes the place of a name."""
+        """Return the read that replaces a name; another value as it is."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value

@@ -1,4 +1,4 @@
-"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add these.
+"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add the parts.
 
 Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
 of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there
@@ -56,14 +56,16 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 class Stages(NamedTuple):
-    """A program whose sums are computed in stages, and the arrays of parts with those whose entries they make up."""
+    """A program whose sums are computed in stages, and the arrays of parts with the arrays whose entries they
+    make up.
+    """
 
     program: Program
     whole: dict[str, str]
 
 
 def in_stages(program: Program) -> Stages:
-    """The program in which kernels that are long sums of few entries have stages before them.
+    """Return the program in which kernels that are long sums of few entries have stages before them.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
@@ -77,19 +79,21 @@ def in_stages(program: Program) -> Stages:
 
 
 class _Stages:
+    """The cutting of the sums of one program into stages."""
+
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
         self.shapes = array_shapes(program)
         self.sizes = list(program.sizes)
         self.whole: dict[str, str] = {}
         self.levels: dict[str, int] = {}
-        """Of the axes of parts, how often the sum has been cut that they number."""
+        """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """The kernels in the place of one, which serves an ``array``; itself where its sums are cut in no call.
+        """Return the kernels that replace `kernel`, which serves ``array``; itself where its sums are cut in no call.
 
-        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more.
-        Of several axes there are many entries: of these one sum alone is cut, and there are few parts.
+        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more. Of
+        several axes there are many entries: of these one sum alone is cut, and there are few parts.
         """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
@@ -101,7 +105,7 @@ class _Stages:
         return [kernel]
 
     def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
-        """A kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        """Return a kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
         start, before = _start(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
             return None
@@ -127,6 +131,7 @@ class _Stages:
         low = loop.lows[0].form + Affine.variable(part)
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+            """Return the loop that is cut with the rounds of one part; another statement as it is."""
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
             return (replace(statement, lows=(Bound(low),), step=count),)
@@ -140,7 +145,9 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
-        """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
+        """Return the number of parts of a loop of `rounds`, with ``inner`` ones in each; None where it always
+        is one.
+        """
         rest = times(*inner)
         enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
         if any(parts.is_constant and parts.constant < 2 for parts in enough):
@@ -153,14 +160,16 @@ class _Stages:
 
 
 def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """What begins the one reduction that a statement does, and nothing else; None where that has to keep its order."""
+    """Return the start of the one reduction that `outer` does; None for several, or where it has to keep its order."""
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
     return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
 
 
 def _chain(statement: Statement) -> list[Loop]:
-    """A loop and those inside of it, each of which does nothing but the next one and what is computed once for it."""
+    """Return a loop and those inside of it, each of which contains only the next one and what is computed once
+    for it.
+    """
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
@@ -172,7 +181,7 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str]) -> Affine | None:
-    """How many rounds a loop has at most, where these are the same for all entries; None where they are not."""
+    """Return the maximal number of rounds of a loop, if it is the same for all entries; else None."""
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None
@@ -180,11 +189,14 @@ def rounds(loop: Loop, own: set[str]) -> Affine | None:
 
 
 def _is_short(length: Affine) -> bool:
+    """Whether `length` is constant and small, so that a loop stays whole."""
     return length.is_constant and length.constant < SHORT
 
 
 def _place(values: Sequence[Scalar], variable: str) -> int:
-    """The axis of a variable in a read, counted from the last one, along which entries are contiguous."""
+    """Return the axis of `variable` in reads, counted from the last one, along which entries are contiguous: -1 or
+    less.
+    """
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
     return max(places, default=-1 - sum(len(load.index) for load in loads))
@@ -194,11 +206,12 @@ def _place(values: Sequence[Scalar], variable: str) -> int:
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """The kernel with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
+    """Return `kernel` with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
 def _joined(statement: Statement) -> Statement:
+    """Return a sum of a sum as one sum; another statement as it is."""
     if not isinstance(statement, Loop | If):
         return statement
     lets, rest = _parted(statement.body)
@@ -212,11 +225,12 @@ def _joined(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return an addition to the inner sum as one to the outer sum; another statement as it is."""
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
 def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """What is computed once for an inner loop, and the other statements."""
+    """Return the lets in `body`, computed once for an inner loop, and the other statements."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

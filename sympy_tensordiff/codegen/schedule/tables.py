@@ -1,4 +1,4 @@
-"""Arrays of what depends on no argument, such as ``cos(2*pi*i*j/256)``: filled once, and kept for all calls."""
+"""Arrays of values that depend on no argument, such as ``cos(2*pi*i*j/256)``: filled once, and kept for all calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
 
 
 def with_tables(program: Program) -> Program:
-    """The program in which each temporary that depends on no argument, and on no size, is a table.
+    """Return the program in which each temporary that depends on no argument, and on no size, is a table.
 
     Law: a table reads nothing but tables.
     """

@@ -1,0 +1,217 @@
+"""SymPy's special functions by SciPy's: its array functions for NumPy, for Numba those that it exports to Cython.
+
+A special function of SymPy's is one of SciPy's, or a formula of such that NumPy and Numba both understand. SciPy's
+functions for Cython are reached by their addresses, as Numba documents it; some are not exported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+
+Function = Callable[..., Any]
+
+
+class Special(NamedTuple):
+    """A function made of SciPy's functions ``names``: a formula for arrays, and one for Numba, None if it has none."""
+
+    names: tuple[str, ...]
+    formula: Callable[..., Function]
+    compiled: Callable[..., Function] | None
+
+
+def _of(*names: str, formula: Callable[..., Function] | None = None) -> Special:
+    """Return the special function by SciPy's functions `names`, for NumPy and Numba: by `formula`, or the only one
+    itself.
+    """
+    made = formula or (lambda function: function)
+    return Special(names, made, made)
+
+
+def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
+    """Return the special function by `formula` of one of SciPy's array functions; Numba has none."""
+    return Special((name,), formula, None)
+
+
+def _expint(expn: Function) -> Function:
+    """Return the exponential integral for arrays; other orders than 0, 1, 2, … have no values."""
+    return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
+
+
+def _expint_compiled(expn: Function) -> Function:
+    """Return the exponential integral for compiled code; other orders than 0, 1, 2, … have no values."""
+    return lambda n, x: expn(n, x) if n >= 0 and np.floor(n) == n else np.nan
+
+
+def _polygamma_compiled(psi: Function) -> Function:
+    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin."""
+    ratios = tuple(float(sympy.bernoulli(k) / sympy.factorial(k)) for k in range(2, 22, 2))
+
+    def polygamma(n: float, x: float) -> Any:
+        """Return ``polygamma(n, x)``; nan for other orders than 0, 1, 2, …."""
+        if n == 0:
+            return psi(x)
+        if n < 0 or np.floor(n) != n:
+            return np.nan
+        if x <= 0 and np.floor(x) == x:
+            return np.inf if n % 2 else -np.inf
+        total, factorial = 0.0, 1.0
+        for k in range(1, int(n) + 1):
+            factorial *= k
+        while x < 10 + n:
+            total += x ** (-n - 1)
+            x += 1.0
+        total += x ** (-n) / n + x ** (-n - 1) / 2
+        term = (n + 1) * x ** (-n - 2)
+        for position in range(len(ratios)):
+            total += ratios[position] * term
+            term *= (n + 2 * position + 2) * (n + 2 * position + 3) / x**2
+        return (factorial if n % 2 else -factorial) * total
+
+    return polygamma
+
+
+def _principal(lambertw: Function) -> Function:
+    """Return the real values of the principal branch of Lambert's W; nan where it is complex."""
+
+    def of_reals(x: Any) -> Any:
+        """Return the value at `x` where it is real, else nan."""
+        value = lambertw(x)
+        return np.where(value.imag == 0, value.real, np.nan)
+
+    return of_reals
+
+
+def _whole_order(function: Function) -> Function:
+    """Return `function` with its order, the first argument, as an integer."""
+    return lambda n, x: function(n.astype(int), x)
+
+
+def _difference(betainc: Function, beta: Function) -> Function:
+    """Return the incomplete beta integral between two limits."""
+    return lambda a, b, low, high: (betainc(a, b, high) - betainc(a, b, low)) * beta(a, b)
+
+
+SPECIAL: dict[tuple[Any, int], Special] = {
+    (sympy.beta, 2): _of("beta"),
+    (sympy.binomial, 2): _of("binom"),
+    (sympy.besselj, 2): _of("jv"),
+    (sympy.bessely, 2): _of("yv"),
+    (sympy.besseli, 2): _of("iv"),
+    (sympy.besselk, 2): _of("kv"),
+    (sympy.jn, 2): _for_arrays("spherical_jn", _whole_order),
+    (sympy.yn, 2): _for_arrays("spherical_yn", _whole_order),
+    (sympy.airyai, 1): _of("airy 0"),
+    (sympy.airyaiprime, 1): _of("airy 1"),
+    (sympy.airybi, 1): _of("airy 2"),
+    (sympy.airybiprime, 1): _of("airy 3"),
+    (sympy.erfi, 1): _of("erfi"),
+    (sympy.erfinv, 1): _of("erfinv"),
+    (sympy.erfcinv, 1): _of("erfcinv"),
+    (sympy.fresnels, 1): _of("fresnel 0"),
+    (sympy.fresnelc, 1): _of("fresnel 1"),
+    (sympy.Ei, 1): _of("expi"),
+    (sympy.li, 1): _of("expi", formula=lambda expi: lambda x: expi(np.log(x))),
+    (sympy.expint, 2): Special(("expn",), _expint, _expint_compiled),
+    (sympy.Si, 1): _of("sici 0"),
+    (sympy.Ci, 1): _of("sici 1"),
+    (sympy.Shi, 1): _of("shichi 0"),
+    (sympy.Chi, 1): _of("shichi 1"),
+    (sympy.polygamma, 2): Special(("polygamma",), lambda polygamma: polygamma, _polygamma_compiled),
+    (sympy.lowergamma, 2): _of("gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
+    (sympy.uppergamma, 2): _of("gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
+    (sympy.betainc, 4): _of("betainc", "beta", formula=_difference),
+    (sympy.elliptic_k, 1): _of("ellipk"),
+    (sympy.elliptic_e, 1): _of("ellipe"),
+    (sympy.elliptic_e, 2): _of("ellipeinc"),
+    (sympy.elliptic_f, 2): _of("ellipkinc"),
+    (sympy.zeta, 1): _for_arrays("zeta", lambda zeta: zeta),
+    (sympy.zeta, 2): _for_arrays("zeta", lambda zeta: zeta),
+    (sympy.LambertW, 1): _for_arrays("lambertw", _principal),
+}
+"""By the function and the number of its arguments. A number behind a name: which one of several results."""
+
+_BY_NAME = {(function.__name__, count): special for (function, count), special in SPECIAL.items()}
+
+
+def implementation(name: str, count: int, backend: str) -> Function | None:
+    """Return SciPy's function by SymPy's name, for arrays or compiled code; None where a backend has none.
+
+    >>> float(implementation("besselj", 2, "numpy")(0, 0.0))
+    1.0
+    """
+    special = _BY_NAME[name, count]
+    if backend == "numpy":
+        return special.formula(*map(_array_function, special.names))
+    if backend == "cuda" or special.compiled is None:
+        return None
+    names = ("psi",) if name == "polygamma" else special.names
+    return special.compiled(*map(_compiled_function, names))
+
+
+def _array_function(name: str) -> Function:
+    """Return SciPy's array function by its name; ``"name n"`` is the n-th of its several results."""
+    from scipy import special
+
+    name, _, part = name.partition(" ")
+    function: Function = getattr(special, name)
+    return (lambda x: function(x)[int(part)]) if part else function
+
+
+def _compiled_function(name: str) -> Function:
+    """Return a function of doubles that SciPy exports to Cython, compiled by Numba."""
+    import numba
+    from numba.extending import get_cython_function_address
+    from scipy.special import cython_special
+
+    name, _, part = name.partition(" ")
+    signatures = {key: repr(capsule).split('"')[1] for key, capsule in cython_special.__pyx_capi__.items()}
+    found = [key for key in (name, f"__pyx_fuse_0{name}", f"__pyx_fuse_1{name}") if key in signatures]
+    key = next(key for key in found if {"complex", "float"}.isdisjoint(signatures[key].replace("_", " ").split()))
+    address = get_cython_function_address("scipy.special.cython_special", key)
+    count = signatures[key].count("double") - (not part)
+    if part:
+        results = count - 1
+        with_results = ctypes.CFUNCTYPE(None, ctypes.c_double, *[ctypes.c_void_p] * results)(address)
+        return numba.njit(_PARTS[results](with_results, int(part)))  # type: ignore[no-any-return]
+    # The last argument says whether Cython looks for a method of Python instead, which is for classes.
+    plain = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * count, ctypes.c_int)(address)
+    return numba.njit(_PLAIN[count](plain))  # type: ignore[no-any-return]
+
+
+_PLAIN: dict[int, Callable[[Any], Function]] = {
+    1: lambda function: lambda x: function(x, 0),
+    2: lambda function: lambda x, y: function(x, y, 0),
+    3: lambda function: lambda x, y, z: function(x, y, z, 0),
+}
+
+
+def _two(function: Any, part: int) -> Function:
+    """Return one of the two results of a compiled function that stores them by pointers."""
+
+    def of_two(x: float) -> Any:
+        """Return the result at `x`."""
+        results = np.empty(2)
+        function(x, results.ctypes, results[1:].ctypes)
+        return results[part]
+
+    return of_two
+
+
+def _four(function: Any, part: int) -> Function:
+    """Return one of the four results of a compiled function that stores them by pointers."""
+
+    def of_four(x: float) -> Any:
+        """Return the result at `x`."""
+        results = np.empty(4)
+        function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
+        return results[part]
+
+    return of_four
+
+
+_PARTS = {2: _two, 4: _four}
