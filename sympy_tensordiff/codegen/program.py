@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
+from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import defined_at_zero, expanded, in_terms, repeated_calls, without_twins
 from sympy_tensordiff.codegen.lower.ties import with_compared_values
@@ -274,6 +274,7 @@ def _lowered(
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
+        tight = separated_sums(graph, tight)
     if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
         lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)

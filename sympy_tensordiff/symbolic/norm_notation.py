@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sympy import Expr, Ne, Piecewise, Pow, S
+from sympy.logic.boolalg import Boolean
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 
@@ -33,9 +34,11 @@ class NormOf(Expr):
 
 
 def with_norms(expr: Any) -> Any:
-    """Return the scalar ``expr`` with roots of sums of squares replaced by `NormOf`; tensors and binders inside are not
-    entered.
+    """Return the scalar ``expr`` with roots of sums of squares replaced by `NormOf`; tensors, binders and conditions
+    inside are not entered.
     """
+    if isinstance(expr, Boolean):
+        return expr
     if not expr.args or getattr(expr, "is_tensor_expr", False) or getattr(expr, "is_binder", False):
         return expr
     if isinstance(expr, Pow) and (tensor := _squared(expr.base)) is not None and (2 * expr.exp).is_Integer:
@@ -43,7 +46,9 @@ def with_norms(expr: Any) -> Any:
     if isinstance(expr, Piecewise) and (value := _at_no_zero(expr)) is not None:
         return with_norms(value)
     args = [with_norms(arg) for arg in expr.args]
-    return expr if all(new is old for new, old in zip(args, expr.args, strict=True)) else expr.func(*args)
+    if all(new is old for new, old in zip(args, expr.args, strict=True)):
+        return expr
+    return Piecewise(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
 
 
 def _squared(expr: Any) -> Any | None:

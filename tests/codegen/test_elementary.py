@@ -24,6 +24,7 @@ EXACT = {
     "log": mpmath.log,
     "log1p": mpmath.log1p,
     "tanh": mpmath.tanh,
+    "erf": mpmath.erf,
     "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
     "softplus": lambda v: mpmath.log1p(mpmath.exp(v)),
     "sin_near": mpmath.sin,
@@ -37,6 +38,7 @@ EDGES = {
     "log": [math.sqrt(0.5), math.sqrt(2), 1.0, 2.2250738585072014e-308, 5e-324, 1.1754944e-38, 1e-45],
     "log1p": [math.sqrt(0.5) - 1, math.sqrt(2) - 1, -1 + 2**-24, -1 + 2**-53, 1.7e308, 3e38],
     "tanh": [0.55, -0.55, 19.06, 9.01],
+    "erf": [*(n / 8 for n in range(-32, 56)), -1.0, 5.92, 6.0, 3.92, 4.0],
     "sigmoid": [-745.0, 709.0, -103.0, 36.7, 17.3, -2.7267873, -4.1572938, -6.2376990],
     "softplus": [-745.0, 709.0, -103.0, 36.7, 17.3],
     "sin_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127322)), 56731.005, WIDEST],
@@ -108,6 +110,8 @@ def reference(name, x):
         return np.where(x < 0, np.exp(-abs(x)), x.dtype.type(1)) / (1 + np.exp(-abs(x)))
     if name == "softplus":
         return np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))
+    if name == "erf":
+        return np.array([math.erf(at) for at in x], x.dtype)
     return getattr(np, name.removesuffix("_near"))(x)
 
 

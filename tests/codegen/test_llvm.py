@@ -126,7 +126,7 @@ def test_elementary_functions_are_those_of_other_kernels(name):
     expressions = {
         "exp": sympy.exp(x[i]), "log": sympy.log(x[i]), "tanh": sympy.tanh(x[i]), "expm1": sympy.exp(x[i]) - 1,
         "log1p": sympy.log(1 + x[i]), "sigmoid": 1 / (1 + sympy.exp(-x[i])), "softplus": sympy.log(1 + sympy.exp(x[i])),
-        "sin_near": sympy.sin(x[i]), "cos_near": sympy.cos(x[i]),
+        "sin_near": sympy.sin(x[i]), "cos_near": sympy.cos(x[i]), "erf": sympy.erf(x[i]),
     }  # fmt: skip
     values = np.array([*EDGES[name], 0.0, -0.0, math.inf, -math.inf, math.nan, *np.linspace(-20, 20, 401)])
     expression = td.TensorComprehension(expressions[name], (i, n))

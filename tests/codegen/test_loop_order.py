@@ -9,7 +9,8 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.walk import loops
+from sympy_tensordiff.codegen.ir.loops import Loop
+from sympy_tensordiff.codegen.ir.walk import loops, statements
 from sympy_tensordiff.codegen.lower.loop_order import nested_rows
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -132,3 +133,34 @@ def test_the_axes_of_a_kernel_run_along_most_reads():
 def test_the_axes_of_a_kernel_stay_where_reads_disagree():
     C = td.TensorComprehension(sympy.sqrt(1 + Q[i, j] ** 2 + Q[j, i] ** 2), (j, n), (i, n))
     assert re.search(r"for j in range\(.*\):\n +for i in range", td.lambdify([Q], C, "numba").source)
+
+
+# ---------------------------------------------------------------------------- sums along rows and down columns
+
+
+def loops_over(expression, *args):
+    """How many loops over the summation index the kernel of a vector has."""
+    nests = build_program(args, td.TensorComprehension(expression, (i, n))).nests
+    return sum(isinstance(part, Loop) for nest in nests for part in statements(nest.body))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
+@pytest.mark.parametrize("size", [1, 2, 7, 600])
+def test_a_symmetrised_matrix_times_a_vector_reads_along_rows(backend, size):
+    """The derivative of a quadratic form: each loop runs along rows, since the matrix is read in two sums."""
+    value = 3 * td.IndexedSum((2 * Q[j, i] + Q[i, j]) * b[j], (j, 0, n - 1)) + b[i]
+    function = td.lambdify([Q, b], td.TensorComprehension(value, (i, n)), backend, parallel=False)
+    random = np.random.default_rng(size)
+    matrix, vector = random.normal(size=(size, size)), random.normal(size=size)
+    wanted = 3 * (2 * matrix.T + matrix) @ vector + vector
+    np.testing.assert_allclose(function(matrix, vector), wanted, rtol=1e-10, atol=1e-10)
+    if backend == "numba":
+        assert "sink: the last axis runs inside of sums" in function.plan
+
+
+def test_sums_are_separated_only_where_both_reads_gain():
+    j_range = (j, 0, n - 1)
+    assert loops_over(td.IndexedSum((Q[j, i] + Q[i, j]) * b[j], j_range), Q, b) == 2
+    assert loops_over(td.IndexedSum((Q[j, i] - Q[i, j]) * b[j], j_range), Q, b) == 1  # exactly 0 if Q is symmetric
+    assert loops_over(td.IndexedSum((Q[j, i] + 2 * Q[j, i] ** 2) * b[j], j_range), Q, b) == 1
+    assert loops_over(td.IndexedSum((Q[j, i] + Q[i, j]) * b[j] * b[i + j], j_range), Q, b) == 1

@@ -45,6 +45,12 @@ class Precision:
     """(sin(r) - r)/r**3 as a polynomial in r**2, for abs(r) <= pi/4."""
     cos: Sequence[float]
     """(cos(r) - 1 + r**2/2)/r**4 as a polynomial in r**2, for abs(r) <= pi/4."""
+    erf: Sequence[float]
+    """(erf(x) - x)/x as a polynomial in x**2, for abs(x) <= 1."""
+    erf_range: float
+    """Above, erf is 1."""
+    erfc: Sequence[float]
+    """exp(x**2)*(1 - erf(x)) as a polynomial in (x - 2)/(x + 2), from 1 to the end of ``erf_range``."""
 
     @property
     def bias(self) -> int:
@@ -102,6 +108,13 @@ DOUBLE = Precision(
      -2.5050758115276925e-08, 1.589679565383861e-10),
     (0.0416666666666666, -0.0013888888888874125, 2.4801587289482194e-05, -2.7557314352335047e-07,
      2.0875723273482756e-09, -1.1359647814766066e-11),
+    (0.12837916709551256, -0.3761263890318352, 0.11283791670944184, -0.0268661706431112,
+     0.0052239776061163935, -0.000854832592921875, 0.00012055293574147682, -1.4924712251076723e-05,
+     1.644713096517641e-06, -1.6206309275766584e-07, 1.3710961647341593e-08, -7.779434597978067e-10),
+    6.0,
+    (0.25539567631050575, -0.4271858474139568, 0.2416581942424664, -0.07897858101645544, 0.0037328923986195,
+     0.0069974617901496505, -0.0008471425728399713, -0.000981976583050537, 4.3535325763471085e-05,
+     0.00017428766461939537, 2.7630449953636732e-05, -2.6588136850707595e-05, -1.2623030593551094e-05),
 )  # fmt: skip
 
 SINGLE = Precision(
@@ -113,6 +126,9 @@ SINGLE = Precision(
     (-0.3333333, 0.13333295, -0.053959783, 0.021783685, -0.00841652, 0.0023986641),
     (-0.16666655, 0.008332178, -0.00019517235),
     (0.041666646, -0.0013887367, 2.443838e-05),
+    (0.12837917, -0.37612626, 0.112835854, -0.026853811, 0.005188325, -0.0008010168, 7.853778e-05),
+    4.0,
+    (0.25539568, -0.42718586, 0.24165745, -0.07898113, 0.003769849, 0.007325149, 0.00011354597),
 )  # fmt: skip
 
 
@@ -210,6 +226,19 @@ def _tanh(a: Precision) -> str:
     return math.copysign(size + size*(z*p) if size < {a(0.55)} else large, x)"""
 
 
+def _erf(a: Precision) -> str:
+    """Return the body of erf."""
+    return f"""
+    size = abs(x)
+    z = x*x
+    {a.polynomial(a.erf, "z")}
+    c = {a(a.erf_range)} if size > {a(a.erf_range)} else size
+    t = (c - {a(2.0)})/(c + {a(2.0)})
+    {a.polynomial(a.erfc, "t", "q")}
+    large = {a(1.0)} - exp(-(c*c))*q
+    return math.copysign(size + size*p if size < {a(1.0)} else large, x)"""
+
+
 def _sigmoid(a: Precision) -> str:
     """Return the body of sigmoid: a quotient, corrected for the rounding error of its denominator."""
     return f"""
@@ -257,6 +286,7 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "log": ("log(x)", _log),
     "log1p": ("log(1 + x)", _log1p),
     "tanh": ("tanh(x)", _tanh),
+    "erf": ("erf(x)", _erf),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
     "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", partial(_sine_near, quarters=0)),

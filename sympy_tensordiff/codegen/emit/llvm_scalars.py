@@ -35,7 +35,7 @@ INTRINSICS |= {"log2": "log2", "log10": "log10", "pow": "pow", "copysign": "copy
 
 LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
 LIBRARY |= {"arccosh": "acosh", "arctanh": "atanh", "gamma": "tgamma"}
-LIBRARY |= {name: name for name in ("tan", "sinh", "cosh", "erf", "erfc", "lgamma", "cbrt", "hypot")}
+LIBRARY |= {name: name for name in ("tan", "sinh", "cosh", "erfc", "lgamma", "cbrt", "hypot")}
 """The names of functions in the C library; those for single precision end in f."""
 
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}

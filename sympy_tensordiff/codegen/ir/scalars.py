@@ -153,7 +153,7 @@ ELEMENTARY: dict[str, int] = {
 }  # fmt: skip
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
-VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "sin_near", "cos_near"})
+VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "sin_near", "cos_near"})
 """The elementary functions that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
