@@ -284,7 +284,9 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of a read over one block by projection; ``outer`` are the axes of the result."""
+    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in sizes and block
+    origins, under ``facts``; ``outer`` are the indices of the result. The other loop variables are projected out.
+    """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
     entry = read.entry if isinstance(read.entry, TensorEntry) else None

@@ -218,8 +218,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Write ``expr`` as a sum of values, each summed over the blocks of some loops; return the values by these
-        loops.
+        """Write ``expr`` as a sum of values, each of which is still to be summed over all blocks of some block loops;
+        return a mapping from these sets of loops to the values.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}

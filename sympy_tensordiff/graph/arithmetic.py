@@ -245,12 +245,14 @@ class Arithmetic(Table):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` with choices by ``condition``, in it or among its terms or factors, replaced by the branch
-        ``position``.
+        """Return ``value`` with choices by ``condition`` replaced by their branch ``position``, where the choice is the
+        value itself, one of its terms or one of its factors.
         """
 
         def decide(node: Node) -> Node:
-            """Return the branch of a choice by ``condition``; other nodes as they are."""
+            """Return the branch ``position`` of a choice by the enclosing call's ``condition``; any other node is
+            returned unchanged.
+            """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):

@@ -273,8 +273,7 @@ def _is_extremum(node: Node) -> bool:
 
 
 def _relations(pairs: Pairs) -> list[Any]:
-    """Return the relations in the conditions of branches, those with tensor entries last; compared values are not
-    searched.
+    """Return the relations in the conditions of ``pairs`` (value, condition), relations with tensor entries last.
 
     Other relations of a condition may say where the entries are inside their tensors.
     """

@@ -221,7 +221,7 @@ class Contractions(Arithmetic):
         return self._node("cof", order, (matrix,), order, (), shape[:count] + shape[count:] * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
-        """Return ``log(sum(exp(tensor)))`` over ``axes``, without these in the shape."""
+        """Return ``log(sum(exp(tensor)))`` over ``axes``; the result lacks these axes."""
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
         return self._node("lse", axes, (tensor,), axes, (), shape)
 

@@ -67,7 +67,7 @@ def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cos
 
 
 class CostModel:
-    """Computes the costs of several versions of a graph, and compares them; common results are cached."""
+    """A model that estimates the cost of graphs and compares them; costs of shared results are cached."""
 
     def __init__(self, graph: Graph, hints: Hints) -> None:
         self.graph = graph

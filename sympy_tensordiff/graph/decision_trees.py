@@ -111,7 +111,9 @@ def negated(tree: Logic) -> Logic:
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return the branches with ``known`` relations replaced, without those that never apply."""
+    """Return ``branches`` with the relations ``known`` replaced by their truth values, without branches that never
+    apply.
+    """
     result: Pairs = []
     for value, tree in branches:
         tree = replaced(tree, known)
@@ -134,7 +136,7 @@ def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
 
 
 class _CaseSplitter:
-    """Builds a case distinction within a budget of cases and decisions."""
+    """Builds a distinction of cases by the truth values of relations, within a limit on cases and decisions."""
 
     def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
         self.literals = literals

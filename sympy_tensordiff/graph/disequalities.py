@@ -88,7 +88,7 @@ class _Coalescing:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record the order in which bound variables are nested."""
+        """Give each of ``variables``, outermost first, the next nesting level in ``self.level``, if it has none yet."""
         for v in variables:
             self.level.setdefault(v, len(self.level))
 

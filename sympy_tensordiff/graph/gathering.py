@@ -132,7 +132,7 @@ def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """Collects the factors of one einsum and brings them to normal form: `add` each, then take the `result`.
+    """The factors of one einsum, brought to normal form: `add` each factor, then take the `result`.
 
     Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
     """
@@ -186,7 +186,7 @@ class Gathering:
         return [outer[inner] for inner in inputs[0]] if inputs else ()
 
     def _unify(self, one: Label, other: Label) -> None:
-        """Make two labels the same."""
+        """Identify the labels ``one`` and ``other``: from now on both have the same representative."""
         one, other = self._representative(one), self._representative(other)
         if one != other:
             self._joined[other] = one
@@ -198,7 +198,9 @@ class Gathering:
         return label
 
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
-        """Return the operands and the output under their final labels; no operands if the coefficient is 0."""
+        """Return the operands of the gathered product and the labels of its result, with labels that were identified
+        replaced by one; no operands if the coefficient is 0.
+        """
         if self._merges and self.coefficient != 0:
             self._merge_powers(output)
         out = [self._representative(label) for label in output]
@@ -220,8 +222,8 @@ class Gathering:
         return operands, out
 
     def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
-        """Multiply the operands by the extent ``size``: into a scalar that has a power of it, as in ``1/n``, else as a
-        new operand.
+        """Multiply ``operands`` by the extent ``size``, in place: merge it with a scalar operand that contains a power
+        of it, such as ``1/n``, else append it.
         """
         for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
@@ -233,7 +235,7 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the labels that are summed over although no operand has them; ``used`` are the others."""
+        """Return the summed labels that no operand has; ``used`` are the labels of the operands and of the result."""
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
@@ -322,7 +324,8 @@ def label_ranks(
 
 
 def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands of a product, with the labels of matrices that are ``known`` to be symmetric in one order.
+    """Return the operands of a product with the two labels of each symmetric matrix in canonical order, so that equal
+    products become equal nodes; a matrix is symmetric if ``known`` maps it to True.
 
     A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
     """
@@ -335,6 +338,9 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
+        """Return the sort key of a label in the two labels of a matrix: first axis of the result, then summed labels,
+        then other axes of the result.
+        """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 
     return [

@@ -222,7 +222,7 @@ def _id_of(node: Node) -> int:
 
 
 def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
-    """Return whether a node of this kind is a finite number wherever its arguments are."""
+    """Return whether an operation ``op`` with ``data`` has a finite value for all finite values of ``args``."""
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
@@ -234,7 +234,8 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
-    """Return the nodes below and including ``roots``, arguments first; only those with one of ``keys`` free, if given.
+    """Return the nodes below ``roots`` and the roots themselves, each after its arguments; if ``keys`` is given,
+    arguments in which none of them is free are left out.
 
     Nodes that are ``known`` are left out, and nodes that only they use.
     """

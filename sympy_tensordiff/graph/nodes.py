@@ -332,8 +332,8 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """Return ``node`` with the nodes in ``values`` replaced; these must have no variables that are bound by enclosing
-    binders.
+    """Return ``node`` with the nodes that are keys of ``values`` replaced; these may not contain variables bound around
+    them in ``node``.
     """
     done = dict(values)
     for part in reachable(node, known=done):

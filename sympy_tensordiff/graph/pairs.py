@@ -56,9 +56,8 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with all einsum nodes split into products of at most two operands; those that sum nothing stay.
-
-    The nodes ``known`` are not changed.
+    """Return ``roots`` with all einsum nodes split into products of at most two operands, in the cheapest order found
+    for the expected sizes ``hints``; einsums without a sum are not split, nor are the nodes ``known``.
     """
     work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]
@@ -187,8 +186,8 @@ class _Pairing:
         return total, self.graph.add([part for _, part in terms])
 
     def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
-        """Return the candidates for products to multiply out with a sum: terms only it uses; and also products only
-        these use.
+        """Return groups of products that may be multiplied out into the sum ``total``: the terms that only it uses, and
+        these together with products that only they use.
         """
         private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
         found: set[Node] = set()

@@ -277,7 +277,9 @@ class TensorWriter(Forms, ABC):
         return names
 
     def letters_of(self, node: Node) -> str:
-        """Return a letter for each axis of a tensor, a blank for those without one; nothing where none is known."""
+        """Return a letter for each axis of the tensor ``node``, a blank for an axis without a known letter; empty if
+        none is known.
+        """
         known = self.axis_letters
         for part in reachable(node, known=known):
             known[part] = self.reader.graph.letters.get(part, "")

@@ -156,9 +156,7 @@ class Affine(_Form):
         return frozenset(found)
 
     def hidden(self) -> frozenset[Variable]:
-        """Return the plain variables inside compounds: the form depends on these in other ways than by a
-        coefficient.
-        """
+        """Return the variables inside compounds (quotients, products, entries): the form is not linear in them."""
         return frozenset().union(*(v.atoms() for v, _ in self.terms if isinstance(v, Compound)))
 
     def compounds(self) -> frozenset[Compound]:
@@ -351,7 +349,9 @@ def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
 
 
 class Row(NamedTuple):
-    """One constraint: ``form >= 0`` ("ge"), ``form == 0`` ("eq") or ``form mod modulus == 0`` ("mod")."""
+    """A constraint on integer variables: ``form >= 0`` (`kind` "ge"), ``form == 0`` ("eq") or ``form mod modulus == 0``
+    ("mod").
+    """
 
     kind: Kind
     form: Affine

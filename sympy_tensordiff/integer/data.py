@@ -169,7 +169,7 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
 
 
 def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Split constraints into those without and those with tensor entries."""
+    """Return the constraints of ``rows`` without tensor entries, and the constraints with some."""
     plain: list[Row] = []
     data: list[Row] = []
     for row in rows:

@@ -175,8 +175,8 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
 
 
 def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
-    """Return ``rows`` as `remove_redundant` does, but keep a row without tensor entries that only rows with some imply:
-    it may be a loop bound.
+    """Return ``rows`` without those implied by the others under ``facts``; but a row without tensor entries stays if
+    only rows with tensor entries imply it, since it may be a loop bound.
 
     >>> from .data import DataEntry
     >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))

@@ -45,7 +45,7 @@ def substitute_all(parts: Iterable[FormOrRow], mapping: Mapping[Variable, Affine
 
 
 def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Split ``rows`` into those without any of the variables and those with some.
+    """Return the constraints of ``rows`` that contain none of ``variables``, and the constraints that contain some.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")

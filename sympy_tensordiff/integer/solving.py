@@ -98,8 +98,8 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...]) 
 
 
 def _digit_order(floor: FloorQuotient) -> int:
-    """Return a sort key of quotients: the divisor, so that the highest digit is split off first; 0 for a
-    symbolic one.
+    """Return the key by which quotients are sorted, in descending order: the divisor, so that the quotient by the
+    largest one is replaced first; 0 for a symbolic divisor.
     """
     return floor.divisor if isinstance(floor, Quotient) else 0
 

@@ -380,7 +380,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return derived inequalities without those that cannot restrict the compounds ``stated`` in the rows.
+    """Return the ``derived`` inequalities without those that cannot restrict the compounds ``stated`` in the
+    constraints of the system.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

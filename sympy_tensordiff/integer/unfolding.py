@@ -112,7 +112,8 @@ def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
 
 
 def affine_relaxation(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
-    """Return the constraints on ``variables`` by coefficients, with remaining floors replaced by linear estimates.
+    """Return constraints that are linear in ``variables`` and hold wherever ``rows`` do: floors of the variables are
+    replaced by their linear bounds.
 
     The result has all points of the rows and perhaps more: enough for a projection.
     """
@@ -224,7 +225,7 @@ def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def divided_by(forms: Iterable[Affine]) -> list[Affine]:
-    """Return the symbolic divisors of the quotients in ``forms``, nested ones included, in order.
+    """Return the symbolic divisors of the quotients in ``forms``, also in nested quotients, in a fixed order.
 
     >>> p, M, N = (Affine.variable(v) for v in "pMN")
     >>> divided_by([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])

@@ -263,8 +263,8 @@ def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
 
 
 def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
-    """Return the row at its `hardest` values: it implies the row at all values of ``bound``. None if one of these is
-    not known.
+    """Return ``row`` at the values of the variables ``bound`` for which it is hardest to satisfy under ``context``; the
+    result implies ``row`` for all their values. None if such a value is not known.
     """
     worst = row.substitute(hardest(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

@@ -36,7 +36,9 @@ MOST_CONDITIONS = 64
 
 
 class Loops(NamedTuple):
-    """Variables, outermost first, the rows that bound them or are tested in the loops, and the binder's kind."""
+    """The loops of one binder: its variables, outermost first, the constraints that bound them or are tested inside,
+    and the operation (`kind`) of the binder, such as ``sum``.
+    """
 
     variables: tuple[int, ...]
     rows: Rows
@@ -59,7 +61,7 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold here: those of the loops, those in `conditions` and those in `beside`."""
+        """All constraints that hold in this context: those of its loops, its `conditions`, and those in `beside`."""
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
 
     @property
@@ -333,7 +335,8 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Row, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of the indices at which the bound `inside` is hardest to meet, innermost first.
+        """Return the values of the indices at which the constraint `inside` is closest to being violated, innermost
+        first; None if they are not unique or no loop is known to reach them.
 
         None where they are not unique, or where the loops do not reach them for every size.
         """

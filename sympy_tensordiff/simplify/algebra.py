@@ -99,7 +99,9 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Apply `step` to the roots, unless the result is too heavy or costly; then its `parts` one by one."""
+        """Replace the roots by the result of `step`, unless it is too large or costs too much; in that case try
+        `parts`, steps that do a part of its work, one by one.
+        """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
             return

@@ -214,7 +214,7 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows` without those that only say that the range of a sum in `body` is not empty.
+        """Return `rows`, the guard of `body`, without those that only exclude points where a sum in it is empty.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
@@ -317,7 +317,7 @@ def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
 
 
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
-    """Why an equation over the variables of a sum has no solution here."""
+    """Return the error message that an index equation of a sum has no index with coefficient 1."""
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
     return (

@@ -63,8 +63,8 @@ class Choices:
         return trampoline(self.is_defined(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables that a guard, sum or product binds (outermost first), what is known inside, and its
-        body.
+        """Return the variables that `node`, a guard or binder, binds (outermost first), the constraints that hold
+        inside, `facts` included, and its body.
         """
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
@@ -86,12 +86,16 @@ class Choices:
             yield from defining_constraints(self.graph, read)
 
     def is_redundant(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
-        """Return whether the guard constraint `row` around `node` is redundant: else `node` is defined and 0."""
+        """Return whether a guard with the constraint `row` around `node` may be dropped: where `facts` hold and `row`
+        does not, `node` is defined and 0.
+        """
         defined: bool = yield self.is_defined(node, facts, row)
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
     def vanishes_without(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
-        """Return whether `node` is 0 wherever `facts` hold and `row` does not."""
+        """Return whether `node` is 0 wherever `facts` hold and `row` does not, because its own guards or ranges imply
+        `row`.
+        """
         if node.plain:
             return node is self.graph.zero
         key = (node, row, facts)
@@ -217,7 +221,9 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 
 
 def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
-    """Yield the other constraints of a range or guard that hold where `row` is tested, without those on `entry`."""
+    """Yield the constraints of `rows` that hold where `row`, one of them, is tested: those of outer loops, or all
+    others of a guard; without constraints on the tensor entry `entry`.
+    """
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Row) -> int:

@@ -31,7 +31,9 @@ Rows = frozenset[Row]
 
 
 class Key(NamedTuple):
-    """A part whatever its bound variables are called: written over variables of its own, and the ranges of these."""
+    """A subexpression written over numbered variables, with their extents: equal for subexpressions that differ in the
+    names of bound variables only.
+    """
 
     node: Node
     extents: tuple[Affine, ...]
@@ -59,7 +61,9 @@ class Part(NamedTuple):
 
     @property
     def shape(self) -> tuple[Affine, ...]:
-        """The shape of the tensor that the part is: its axes, then those of the node."""
+        """The shape of the tensor that stores the subexpression: the extents of its free indices, then the shape of its
+        node.
+        """
         own = self.node.shape[::-1] if self.turned else self.node.shape
         return (*(self.axes[n].extent for n in self.order), *own)
 
@@ -161,7 +165,9 @@ class Parts:
         return found
 
     def _touching(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints that contain a bound variable of `node`, or one that such a constraint contains."""
+        """Return the constraints of `rows` that contain a bound variable of `node`, or are connected to one by other
+        constraints.
+        """
         variables, found = node.free - self._free, set[Row]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
@@ -264,7 +270,9 @@ class Parts:
         return self._key(node) or node
 
     def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[Part]:
-        """Return the parts that are worth a name, and those in `forced`, each after the parts that it contains."""
+        """Return the subexpressions that are worth a name, and those in `forced`, each after the subexpressions that it
+        contains.
+        """
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
@@ -332,7 +340,9 @@ class Parts:
 
 
 def _core(node: Node) -> Node:
-    """Return the node below those that only move, scale or read entries."""
+    """Return the operand of which `node` only transposes, scales or reads entries, through several such nodes; `node`
+    itself otherwise.
+    """
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):
         args = [arg for arg in node.args if arg.op != "const"]
         if len(args) != 1:

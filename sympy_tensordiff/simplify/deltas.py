@@ -113,7 +113,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
 
 
 def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """Return bounds for variables that only tests of data bound: those of the shapes of these data."""
+    """Return constraints that bound `variables` which only the `tests` of tensor entries bound: the indices in these
+    entries are within the shapes of their tensors.
+    """
     bounds = [row for row in rows if row not in tests]
     found = []
     for row in graph.inside_data(row.form for row in rows):
@@ -234,7 +236,9 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
-    """Return `body` with the truth values `known` of constraints put into `guards`: those that fail are 0."""
+    """Return `body` with the constraints whose truth value is `known` removed from `guards`; a guard with a false
+    constraint becomes 0.
+    """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):

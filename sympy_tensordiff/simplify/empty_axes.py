@@ -49,7 +49,9 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` at the sizes; what has no value is recorded in `missing`."""
+        """Return `nodes` evaluated at the sizes; nodes without a value there, such as the maximum of an empty range,
+        are recorded in `missing`.
+        """
         graph = self.graph
         done: dict[Node, Node] = {}
         for node in reachable(*nodes):

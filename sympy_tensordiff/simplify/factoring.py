@@ -37,14 +37,16 @@ _LOWER_ORDERS = 1.05
 
 
 class Keys:
-    """Digests of nodes: equal for equal nodes in any graph, and most likely different for different ones."""
+    """Digests of nodes that do not depend on the graph: equal for equal nodes, and most likely different for different
+    nodes.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._known: dict[Node, Key] = {}
 
     def of(self, node: Node) -> Key:
-        """Return the digest of `node` and those of its axes."""
+        """Return the digest of `node`, and a digest for each of its axes."""
         for part in reachable(node, known=self._known):
             self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
         return self._known[node]
@@ -113,7 +115,8 @@ Role = tuple[str, int]
 
 
 class Candidate(NamedTuple):
-    """An operand that may be put in front of terms: its base, the roles of its labels, and those of the other operands.
+    """An operand that may be factored out of terms: its base, the roles of its labels, and the roles of the labels of
+    the remaining operands.
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -162,7 +165,7 @@ def _may_share(node: Node) -> bool:
 
 
 class _Sum:
-    """One sum that is factored: its terms as products, and which operands they have in common."""
+    """An addition that is being factored: its terms as products, and the operands that several terms have in common."""
 
     def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys, model: CostModel, given: Growth) -> None:
         self.graph = graph
@@ -332,7 +335,9 @@ def _candidate(term: Product, place: int) -> Candidate | None:
 
 
 def _roles(term: Product, place: int) -> dict[Label, Role]:
-    """Return the roles of the labels of the operand at `place`, and of those of the result."""
+    """Return the roles of labels in `term`: the position of an axis of the result, or the number of a summed label of
+    the operand at `place`.
+    """
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:
         roles.setdefault(label, ("sum", len(roles)))

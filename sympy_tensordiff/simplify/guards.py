@@ -164,7 +164,9 @@ def _newest(term: tuple[Variable, int]) -> int:
 
 
 def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
-    """Return the variables that the equations among `rows` determine, as forms of the others."""
+    """Return a mapping from the variables that the equations among `rows` determine to forms of the remaining
+    variables; `sizes` are not solved for.
+    """
     mapping: dict[Variable, Affine] = {}
     while (found := pivot(rows, sizes)) is not None:
         row, new = found
@@ -198,8 +200,7 @@ LONGEST = 32
 
 
 class Part(NamedTuple):
-    """A summand of a guarded term: its constraints, with those of a guard that it is itself, its body, and its
-    position.
+    """One summand of a guarded term of an addition: its constraints, with those of a guard around it, and its body.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """

@@ -21,7 +21,7 @@ POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.e
 
 
 class Kind(NamedTuple):
-    """The sign and the flatness of a value.
+    """The sign of a value, and whether its derivative is 0 wherever the value is 0.
 
     `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
     wherever the value is.
@@ -140,7 +140,9 @@ def _guarded(graph: Graph, node: Node, kinds: Kinds) -> Kind:
 
 
 def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
-    """Return the kind of an einsum, from those of its operands; equal operands under equal labels are squares."""
+    """Return the kind of an einsum, given the `kinds` of its operands; a product of equal operands under equal labels
+    is a square.
+    """
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return Kind(

@@ -99,7 +99,9 @@ class Joining(ABC):
         return node
 
     def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """Return the product `node` with other `factors`; those that have become numbers lose their labels."""
+        """Return the product `node` with its factors replaced by `factors` (pairs of node and labels); scalars lose
+        their labels.
+        """
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
         coefficient, _, output, extents = node.data
@@ -237,7 +239,9 @@ class _Readable(_Logistic):
         return node
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
-        """Return the only sigmoid factor of `term` and the product of the others; None without exactly one."""
+        """Return the only sigmoid factor of `term` and the product of its other factors; None unless it has exactly one
+        and no power of a sigmoid.
+        """
         factors = self.graph.factors(term)
         found = [factor for factor in factors if _is_call(factor, sigmoid)]
         if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
@@ -245,7 +249,7 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """Return the number of terms that the argument of the sigmoid `base` subtracts, minus those that it adds."""
+        """Return the number of negative minus that of positive terms in the argument of the sigmoid `base`."""
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)

@@ -55,7 +55,9 @@ def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], list[Node]]:
-    """Read `exprs`; return their nodes as they are written, and in the form that is differentiated."""
+    """Read the SymPy expressions `exprs` into the graph of `reader`; return their nodes as written, and the simplified
+    nodes that are to be differentiated.
+    """
     exprs = tuple(exprs)
     given = [reader.read(expr) for expr in exprs]
     if reader.graph.integers:

@@ -301,7 +301,7 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return the operands with integer exponents: position, node, base and exponent; others have the exponent 1."""
+    """Return position, node, base and exponent of each operand that is an integer power, of exponent 1 too."""
     found = []
     for n, (node, _) in enumerate(parts):
         base, exponent = node.args if node.op == "pow" else (node, graph.one)
@@ -316,7 +316,7 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
-    """Return the operand that keeps the labels of a tensor once its values cancel: ones; [] for a scalar."""
+    """Return a list of one operand of ones with the shape of `like` under `labels`; empty for a scalar."""
     return [(graph.filled(1, like.shape), labels)] if like.shape else []
 
 
@@ -328,7 +328,7 @@ def _occurrences(product: Product, label: Label) -> int:
 
 
 def _without(parts: Sequence[Operand], *places: int) -> list[Operand]:
-    """Return the operands without those at `places`."""
+    """Return `parts` without the operands at the positions `places`."""
     return [part for n, part in enumerate(parts) if n not in places]
 
 

@@ -133,7 +133,9 @@ class ProductsOfSums:
         return body if outside and (never_empty(limits, facts) or self.may_evaluate(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return the factors under a guard that may leave the sum, and the guard of the others; `factor` else."""
+        """Return `factor`, a guard, as factors that do not depend on the `limits` of a sum and can leave it, and the
+        guard of the remaining ones; else only `factor`.
+        """
         if factor.op != "guard":
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
@@ -280,7 +282,9 @@ def _holds_loops(factor: Node) -> bool:
     """Whether `factor` is a reduction, or made of reductions by additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power with loops or guards; () for others."""
+        """Return the arguments of an addition, product or power that contains loops or guards; empty for any other
+        node.
+        """
         return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))

@@ -85,7 +85,9 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Row, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether `row` keeps a read inside that the function makes, too, under `facts` and `conditions`."""
+        """Return whether the constraint `row` says that a read is in bounds that the function makes anyway, under
+        `facts` and `conditions`, so that it may be assumed.
+        """
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
@@ -111,7 +113,9 @@ class WrittenReads:
     def _completed(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield `forms` extended by the variables that only rows of `read` have, from `facts` of equal form."""
+        """Yield `forms` (variables of `read` to index forms) extended to all variables of `read`, in every way in which
+        its remaining rows become rows of `facts`.
+        """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
         rows = (other.form.substitute(forms) for other in read.rows if not rest.isdisjoint(other.form.atoms()))
@@ -224,7 +228,9 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[DataEntry, Rows] | None:
-        """Return an entry of data in `node` that may lie outside, and what is known there; None if none may."""
+        """Return the first tensor entry in an index of `node` that may be read out of bounds, and the constraints that
+        hold there; None if there is none.
+        """
         if not self.graph.integers:
             return None
         forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
@@ -250,7 +256,8 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: DataEntry, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield the case that `entry` is inside of its tensor, then those that it is not, each with its rows.
+        """Yield the case that `entry` is in bounds with `rows`, then the cases that it is not with the rows that are
+        left: pairs of constraints of the case and rows.
 
         The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there,
@@ -268,7 +275,7 @@ class _Explicit:
                 yield case, left
 
     def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
-        """Return the rows without `entry`, if the others hold where it is below all numbers; None if one fails."""
+        """Return `rows` without those with `entry`, if these hold for an entry below all numbers; None if one fails."""
         left: list[Row] = []
         for row in rows:
             slope = row.form.coefficient(entry)

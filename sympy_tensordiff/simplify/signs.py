@@ -148,7 +148,9 @@ class _Signs:
         return -1 if min(terms, key=self.position)[0] < 0 else 1
 
     def position(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
-        """Return the sort key of a term: numbers first, then reads, then others; free indices before bound ones."""
+        """Return the sort key of `term`, a number and a node: constants first, then reads, then other nodes; nodes
+        without bound variables before those with some.
+        """
         node = term[1]
         if node not in self.leading:
             parts = _sketch(node)

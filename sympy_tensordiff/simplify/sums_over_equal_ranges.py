@@ -162,7 +162,9 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Row, ...]:
-    """Return the constraints of the sum `node`, its `count` variables numbered alike for bodies of any height."""
+    """Return the constraints of the sum `node`, over `count` variables with fixed numbers, so that sums over equal
+    ranges have equal constraints.
+    """
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
     # What is bound around keeps clear of them.

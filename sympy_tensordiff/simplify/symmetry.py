@@ -48,7 +48,9 @@ def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
-    """Return the operands with those of inner products in place of these; summed labels are new at each occurrence."""
+    """Return the operands of a product with each inner product replaced by its own operands; their summed labels are
+    renamed, so that they are different.
+    """
     found: list[Operand] = []
     for n, (node, labels) in enumerate(parts):
         if is_core(node):

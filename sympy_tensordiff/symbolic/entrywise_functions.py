@@ -179,7 +179,9 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 
 
 def _function_of_several(name: str, function: Any, what: str) -> Callable[..., Any]:
-    """Return the public elementwise function ``name`` of several operands that applies `Max` or `Min`."""
+    """Return the public function ``name`` that applies ``function`` (`Max` or `Min`) to any number of tensors or
+    scalars entry by entry; ``what`` names the result in its docstring.
+    """
 
     def applied(*operands: Any) -> Any:
         """Return the elementwise extremum of ``operands``; raise `ArgumentTypeError` if there are none."""

@@ -222,8 +222,8 @@ class TensorLogSumExp(TensorOperation):
         return (self.args[0],)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``: the logarithm of a sum of exponentials, which may overflow, unlike this
-        node.
+        """Return the entry at ``indices`` written as log(sum(exp(...))) of entries that ``read`` returns; unlike the
+        node, this form may overflow.
         """
         lengths = [self.tensor.shape[axis] for axis in self.axes]
         own = entry_indices(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)

@@ -145,8 +145,8 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 
 
 def _split_excluded_value(this: Any) -> tuple[Any, Any]:
-    """Return body and condition of a sum over all values of an index but one; the whole body and None for any other
-    reduction.
+    """Return the body and the condition ``i != j`` of a sum that leaves out one value of its index; for any other
+    reduction the whole body and None.
     """
     body = this.body
     is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)

@@ -22,13 +22,13 @@ def is_ones_tensor(operand: Any) -> bool:
 
 
 def _without(labels: str, gone: Collection[str]) -> str:
-    """Return ``labels`` without those in ``gone``."""
+    """Return ``labels`` without the labels in ``gone``."""
     return "".join(label for label in labels if label not in gone)
 
 
 def labels_of_ones(node: Any) -> list[str]:
-    """Return the labels of the result of an einsum that only operands of ones have, along which the others are
-    repeated.
+    """Return the labels of the result of an einsum along which its operands are repeated: only tensors of ones have
+    them.
 
     Empty if there is no other tensor, or if ones are summed over, which multiplies by an extent.
     """

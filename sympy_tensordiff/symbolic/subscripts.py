@@ -17,7 +17,7 @@ FROM_I = ascii_letters[8:26] + ascii_letters[:8] + ascii_letters[26:]
 
 
 class Subscripts(NamedTuple):
-    """The labels of each operand, and those of the result."""
+    """The parsed subscripts of an einsum: the labels of each operand, and the labels of the result."""
 
     inputs: tuple[str, ...]
     output: str
@@ -98,8 +98,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
-    """Raise `ArgumentError` for a ``label`` that is repeated in the result, with an einsum call that makes the
-    diagonal.
+    """Raise `ArgumentError` for a ``label`` that the result of an einsum repeats; the message shows the einsum call
+    with a `DeltaTensor` of the given ``extent`` that makes the diagonal. ``owner`` names the function called.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))

@@ -78,7 +78,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
     """
 
     def _eval_is_zero(self) -> bool | None:
-        """SymPy's hook for the assumption `zero`: True if the body is 0."""
+        """SymPy's hook for the assumption `zero`: True if the body is 0, else None."""
         return True if self.args[0] == 0 else None
 
     def _eval_expand_basic(self, **hints: Any) -> Any:

@@ -30,7 +30,9 @@ def same_extent(first: Expr, second: Expr) -> bool:
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """Return the addition to a message about two different extents that print alike; empty if they do not."""
+    """Return a text for an error message about two different extents that are printed alike, such as symbols with
+    different assumptions; empty if they are not.
+    """
     if str(first) != str(second):
         return ""
     return "; they are named alike, but differ in their assumptions: make the symbol of the size once"

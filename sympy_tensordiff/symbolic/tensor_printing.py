@@ -203,7 +203,7 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise node without the ones that repeat it.
+    """An operand of an elementwise node, separated from the tensor of ones that repeats it along other axes.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -259,8 +259,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _as_given(node: Any) -> Any | None:
-    """Return the tensor that an einsum with ones repeats along axes of extent 1, as NumPy would by itself; None for any
-    other.
+    """Return the operand of an einsum with ones that only repeat it along axes of extent 1, as broadcasting does; None
+    for any other einsum.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
@@ -300,7 +300,9 @@ def _log_sum_exp(node: Any) -> Any:
 
 
 def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
-    """Return the keyword argument ``axis`` for ``axes``; none if these are all ``axes_of_all`` axes."""
+    """Return the keyword argument ``axis=...`` in text for ``axes`` of a tensor with ``axes_of_all`` axes; empty if
+    they are all of its axes.
+    """
     if len(axes) == axes_of_all:
         return ()
     return (("axis", axes[0] if len(axes) == 1 else axes),)

@@ -129,7 +129,9 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents and the bound of a tensor of integers."""
+        """Return the subexpressions of the node that are index expressions: the extents and, for a tensor of integers,
+        the bound.
+        """
         return (*self.shape, *self._args[3:])
 
     @property
@@ -217,7 +219,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents."""
+        """Return the subexpressions of the node that are index expressions: the extents."""
         return self.shape
 
     @property

@@ -20,7 +20,9 @@ CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
 
 def comparison(name: str) -> str:
-    """Return the advice for a comparison of tensors by the function ``name``; for any comparison if that is empty."""
+    """Return a sentence for error messages about comparing tensors with a Python operator: use `td.<name>`, or any
+    comparison function of the package if ``name`` is empty.
+    """
     names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
     return (
         f"a comparison of tensors is one truth for each entry: write {names}, 1 where it holds and 0 elsewhere, and "

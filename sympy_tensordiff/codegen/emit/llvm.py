@@ -163,9 +163,9 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, vectors: int = 0) -> Iterator[str]:
-        """Emit a loop from ``low`` to ``stop - 1``, or backwards if ``step`` is -1; yield the value of its variable.
-
-        A loop with a number of ``vectors`` per iteration is not unrolled.
+        """Emit a loop from ``low`` to ``stop - 1``, or backwards if ``step`` is -1; yield the value of its variable,
+        with the body to be emitted inside of the ``with`` block. ``vectors > 0``: the body already computes this many
+        vectors, and LLVM is told not to unroll it.
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)

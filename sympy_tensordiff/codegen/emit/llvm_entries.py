@@ -323,8 +323,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append the calls of a step's function for the ranges of this thread; each range has its own copy of the
-        ``totals``.
+        """Append a loop that calls the function of a step on each range of entries (strip, panel or block) assigned to
+        this thread; each range adds to its own copy of the arrays ``totals``.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")

@@ -153,7 +153,7 @@ class LlvmFormPrinter(Builder):
         return found
 
     def condition(self, row: Row) -> str:
-        """Return whether a row holds."""
+        """Emit the test of the constraint ``row``; return the name of its i1 value."""
         if row.kind == "mod":
             return self.new(f"icmp eq i64 {self.new(f'srem i64 {self.form(row.form)}, {row.modulus}')}, 0")
         # Both sides have positive terms, as in other backends: optimisers know bounds of values that are not negated.

@@ -172,7 +172,10 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append the sums of all rows in ``width`` vectors each, from ``lane`` on."""
+        """Append the code that adds ``width`` vectors of products to each row of ``c``, from column ``lane`` on: the
+        entries of `ROWS` rows of ``a``, which start at the pointers ``firsts``, times the vectors of ``b``, summed over
+        ``%terms``.
+        """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)
         sums = [[self.slot(vector) for _ in range(width)] for _ in range(ROWS)]

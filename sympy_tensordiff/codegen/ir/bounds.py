@@ -80,6 +80,8 @@ class _BoundsChecker:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def arrays_proved_elsewhere(self) -> set[str]:
-        """Return the arrays with reads that the rows of the kernels do not prove: these are checked in each call."""
+        """Return the arrays of which the step has reads that the rows of its kernels do not prove to be in bounds; each
+        call checks them.
+        """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

@@ -28,7 +28,9 @@ from sympy_tensordiff.integer.data import data_entries
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The outside names that a step uses, each in order of first use."""
+    """The names of arrays, real scalars and integers (sizes) that a step reads or writes and does not define itself,
+    each in order of first use.
+    """
 
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]

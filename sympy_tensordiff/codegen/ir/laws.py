@@ -194,7 +194,7 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Return whether each instance of a scatter adds once, to an entry whose affine indices determine all axes."""
+    """Return whether a scatter needs no atomic ``additions``: each instance adds once, to an entry of its own."""
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
         if len(once) > 1 or not isinstance(once[0], If):

@@ -256,7 +256,7 @@ class Correlation:
 
     @property
     def views(self) -> tuple[Load, Load, Load]:
-        """The access of the result, then those of both operands."""
+        """The three accesses of the contraction: the result, the left operand and the right operand."""
         return self.output, self.left, self.right
 
 
@@ -345,7 +345,7 @@ class Program:
 
     @property
     def nests(self) -> tuple[Kernel, ...]:
-        """The kernels of all steps, including fused ones."""
+        """The kernels of all steps in order, those of fused steps one by one."""
         return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])
 
     def with_steps(

@@ -357,7 +357,9 @@ def _periods(node: Node, axis: int) -> list[Affine]:
 
 
 def _upright(form: Affine) -> Affine:
-    """Return `form` with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``, inner quotients first."""
+    """Return an equal form without symbolic floors of negative forms: ``-1 - floor((p - 1)/n)`` replaces
+    ``floor(-p/n)``, in inner quotients first.
+    """
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):
             first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)

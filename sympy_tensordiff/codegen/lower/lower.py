@@ -231,7 +231,9 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes below `branch`, one of a choice, that only the branch needs."""
+        """Return the nodes that only `branch`, one branch of a choice in `block`, needs: they are computed inside of
+        it.
+        """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -319,6 +321,7 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: Part, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
+        """Return the loops over `variables`, outermost first, that add the scatter `part` to `array`."""
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)

@@ -230,7 +230,7 @@ class Matrices(Storage):
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
-        """Whether the entries of a matrix are those of a tensor as it is."""
+        """Return whether ``matrix`` is a tensor that can be passed as it is, without a copy."""
         read = matrix.factors[0]
         if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
             return False

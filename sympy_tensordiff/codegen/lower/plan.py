@@ -59,7 +59,7 @@ class Candidate:
 
     @property
     def rank(self) -> int:
-        """The number of axes, one less where a quotient takes fewer values than what it is a quotient of."""
+        """The number of axes, one less if a form has a quotient, which takes fewer values than its dividend."""
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
@@ -199,7 +199,9 @@ class Planner:
         return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
-        """Return about how many values `labels` take together; one whose range is unknown does not count."""
+        """Return the expected number of entries of an array with an axis for each of ``labels``; ``hints`` gives the
+        expected value of an extent. Labels whose range is unknown count as one.
+        """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 

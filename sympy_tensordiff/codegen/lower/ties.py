@@ -231,7 +231,9 @@ _EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sy
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield the parts, one of which `node` is, whose rounding may differ elsewhere, and the conditions around them."""
+    """Yield the alternatives (branches, guarded bodies) of which ``node`` takes the value and that may be rounded
+    differently in another place, see `_is_exact`, each with the guards around it.
+    """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
     while stack:
@@ -247,7 +249,9 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the values, one of which or whose negative `node` is; () where it is computed from several."""
+    """Return the nodes of which ``node`` takes the value of one, or its negative: branches, a guarded body, exclusive
+    terms; empty if it combines several values.
+    """
     match node.op:
         case "guard":
             return node.args
@@ -261,7 +265,9 @@ def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Whether `value` may equal `other`, though it has another form."""
+    """Return whether ``value`` may be computed to the same number as ``other`` in another form: they read the same
+    tensors, or ``other`` has cases and reads more.
+    """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False
     own, others = _tensors(value), _tensors(other)
@@ -270,7 +276,10 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Whether `node` is the same number wherever it is computed: it is rounded at most `roundings` times."""
+    """Return whether two computations of ``node`` in different places give the same number: it is computed by exact
+    operations and at most ``roundings`` roundings from constants, sizes, indices and reads. Computed tensors that are
+    read may have free variables in ``closed`` only.
+    """
     stack = [node]
     while stack:
         part = stack.pop()

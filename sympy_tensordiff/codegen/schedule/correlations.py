@@ -308,10 +308,10 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
-    """Return the labels in the indices of `view`."""
+    """Return the loop labels that occur in the indices of ``view``: those with an entry in ``lengths``."""
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
 def _use(size: int, block: int) -> float:
-    """Return which part of its blocks an axis fills."""
+    """Return the fraction of its blocks of length `block` that an axis of length `size` fills: 1 for whole blocks."""
     return size / (max(-(-size // block), 1) * block)

@@ -129,7 +129,9 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Return the first rule of `recipe` that applies, and its result; None twice without one."""
+    """Return the first rule of ``recipe`` that applies to ``args``, recorded in ``site.fired``, and its result; (None,
+    None) if none does or ``site.is_plain``.
+    """
     for rule in () if site.is_plain else recipe:
         if (found := rule.do(*args)) is not None:
             site.fired[rule] = None
@@ -138,7 +140,9 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return a nest that reads entries before the loops that need them."""
+    """Return the nest ``body`` of ``kernel`` with entries that a loop reads repeatedly read into names before that
+    loop.
+    """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
@@ -228,7 +232,9 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return `body` with the rules for loops applied to each loop in it; ``is_one``: they run once in a call."""
+    """Return the statements ``body`` with every loop replaced by the result of the first rule of `LOOPS` that applies
+    to it; where none applies, its body is searched. ``is_one``: the statements run once in a call.
+    """
     found: list[Statement] = []
     for statement in body:
         rule, new = _first(LOOPS, site, statement, site, is_one) if isinstance(statement, Loop) else (None, None)
@@ -239,13 +245,17 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop over an extremum as several chains; None for other loops."""
+    """Return an extremum over ``loop`` as `CHAINS` independent extrema; None for other loops, and for those that go on
+    where an earlier one stopped.
+    """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return long sums of a loop that runs once as sums of parts; None for other loops."""
+    """Return ``loop`` with its long sums split into parts that are added afterwards; None if it has none, or runs
+    several times in a call (not ``is_one``).
+    """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
     inside = [replace(s, body=_refined(s.body, site, False)) if isinstance(s, Loop) else s for s in parts]
@@ -263,7 +273,9 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds to a row with several terms at a time; None for other loops."""
+    """Return a loop that adds terms to a row of sums, with several terms added in each pass over the row
+    (unroll-and-jam); None for other loops.
+    """
     if not is_sum_of_rows(loop):
         return None
     steps = most_steps(loop)
@@ -290,7 +302,9 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop cut at the ends of a range in which functions are needed; None unless it has exactly one."""
+    """Return an innermost ``loop`` split at the ends of the range in which its only conditional statement with
+    vectorised functions runs; None without exactly one such statement.
+    """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
     dear = [
@@ -303,7 +317,9 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop as its interior and the parts around it; None where it is not cut."""
+    """Return ``loop`` split into the range in which its costly conditions hold, without tests, and the rest; None if
+    that is not possible.
+    """
     return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
 
 

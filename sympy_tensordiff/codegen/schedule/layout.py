@@ -99,7 +99,9 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return the read of a copy in place of `load`, if one is worth it; its kernel is added where it is new."""
+            """Return `load`, if it is repeated and not contiguous along the last axis, as the read of a copy in which
+            it is; append the step that makes the copy to `fresh` or `first`. Other reads are returned unchanged.
+            """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
                 return load
