@@ -147,7 +147,7 @@ def test_numbers_with_conditions_on_sizes_are_chosen_entry_by_entry(size):
 
 
 def test_conditions_are_printed_as_they_are():
-    """A norm in a condition keeps its form: SymPy would work the condition out again, in which numbers may be missing."""
+    """A norm in a condition keeps its form: SymPy would evaluate the condition again."""
     q, W0, W1 = td.TensorSymbol("q", d), td.TensorSymbol("W0", (n, d)), td.TensorSymbol("W1", (n, n))
     penalty = td.sum(td.gradient(td.norm(td.log(1 + (W1 @ td.sigmoid(W0 @ q)) ** 2)), q) ** 2)
     for notation in (str, td.latex):
