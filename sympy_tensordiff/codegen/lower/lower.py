@@ -249,7 +249,7 @@ class Lowering(Matrices):
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
         """Compute the sums in the terms of an addition first: those over the same points share their loops.
 
-        With temporaries they share arrays instead: sums that depend on enclosing indices come first, for others to read.
+        With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
         groups: dict[tuple[Any, ...], dict[Node, None]] = {}
         others = False
