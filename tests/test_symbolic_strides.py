@@ -14,7 +14,7 @@ from sympy import Mod, Symbol, floor
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, LoopBoundError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
-from sympy_tensordiff.integer.implication import implied, is_empty, remove_redundant
+from sympy_tensordiff.integer.implication import is_empty, is_implied, remove_redundant
 from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
 from sympy_tensordiff.integer.rows import normalise
@@ -278,7 +278,7 @@ def test_proofs_are_sound(seed):
         inside = [at for at in points(generator, 150) if all(row.holds(at) for row in rows)]
         if is_empty(rows):
             assert not inside
-        elif implied(claim, rows):
+        elif is_implied(claim, rows):
             assert all(claim.holds(at) for at in inside)
         needed = remove_redundant(rows, positive)
         assert all(
@@ -293,12 +293,14 @@ def test_what_is_proved_about_flat_indices():
     box = [Row("ge", form) for form in (forms["M"] - 1, forms["N"] - 1, forms["i"], forms["N"] - 1 - forms["i"])]
     flat = times(forms["M"], forms["i"]) + forms["p"]
     inside = [*box, Row("ge", forms["p"]), Row("ge", forms["M"] - 1 - forms["p"])]
-    assert implied(Row("ge", flat), inside)
-    assert implied(Row("ge", times(forms["M"], forms["N"]) - 1 - flat), inside)
-    assert not implied(Row("ge", times(forms["M"], forms["N"]) - 2 - flat), inside)
+    assert is_implied(Row("ge", flat), inside)
+    assert is_implied(Row("ge", times(forms["M"], forms["N"]) - 1 - flat), inside)
+    assert not is_implied(Row("ge", times(forms["M"], forms["N"]) - 2 - flat), inside)
     assert quotient_by(flat, forms["M"]) == forms["i"] + quotient_by(forms["p"], forms["M"])
     row = quotient_by(forms["p"], forms["M"])
-    assert implied(Row("ge", forms["N"] - 1 - row), [*box, Row("ge", times(forms["M"], forms["N"]) - 1 - forms["p"])])
+    assert is_implied(
+        Row("ge", forms["N"] - 1 - row), [*box, Row("ge", times(forms["M"], forms["N"]) - 1 - forms["p"])]
+    )
     assert [type(c) for c in sorted(flat.compounds() | row.compounds())] == [Product, SymbolicQuotient]
     assert isinstance(next(iter(quotient(forms["p"], 3).compounds())), Quotient)
     assert repr(row) == "floor((p)/(M))" and Symbol("M") != row

@@ -40,7 +40,7 @@ from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.cancellation import without_cancellation
@@ -317,7 +317,7 @@ def _granted_checks(program: Program, granted: Iterable[Row], names: Mapping[Any
         told = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
         if told.form.atoms() <= known and not prover.proves(told):
             least = -told.form.constant
-            checks.append(Check((told.negation(),), f"{shown(told.form + least)} has to be at least {least}"))
+            checks.append(Check((told.negation(),), f"{extrema_text(told.form + least)} has to be at least {least}"))
     return tuple(checks)
 
 

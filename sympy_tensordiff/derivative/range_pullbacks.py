@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.rows import Rows, partition, renaming, substitute_all
+from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, substitute_all
 from sympy_tensordiff.simplify.choices import cases_of
 
 EXTREMA = frozenset({"max", "min"})
@@ -85,7 +85,7 @@ def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, le
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]
-    new_names = renaming(free, new)
+    new_names = renaming_map(free, new)
     own = substitute_all(partition(rows, free)[1], new_names)
     beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
     return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))

@@ -24,10 +24,10 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.clamps import systems_without_clamps
-from sympy_tensordiff.integer.fourier_motzkin import common_rows, project, project_exactly
+from sympy_tensordiff.integer.clamps import split_all_clamps
+from sympy_tensordiff.integer.fourier_motzkin import constraints_on_union, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
-from sympy_tensordiff.integer.unfolding import affine_relaxation
+from sympy_tensordiff.integer.unfolding import relax_to_affine
 from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated
@@ -303,13 +303,13 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         outer, inner = partition(rows, gone)
         if all(row.form.atoms() <= gone for row in inner):
             return outer
-        systems = systems_without_clamps(self.graph.names, gone, inner)
-        found = (project(affine_relaxation(system, gone), dropped, outer, FACES) for system in systems)
+        systems = split_all_clamps(self.graph.names, gone, inner)
+        found = (project(relax_to_affine(system, gone), dropped, outer, FACES) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None
         stays = atoms_in(inner) - gone
-        return outer + common_rows(projected, self._ordered(stays))
+        return outer + constraints_on_union(projected, self._ordered(stays))
 
     # -------------------------------------------------------------- variables
 

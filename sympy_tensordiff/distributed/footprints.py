@@ -19,11 +19,11 @@ from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import selected_in
+from sympy_tensordiff.integer.data import variables_in_indirect_indices
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
-from sympy_tensordiff.integer.values import never_empty, run
+from sympy_tensordiff.integer.values import are_ranges_nonempty, points_of_nest
 from sympy_tensordiff.symbolic.indices import data_of, relation_row, to_affine
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorEntry
@@ -278,7 +278,7 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
     `MAX_SEARCH_STEPS` steps.
     """
     try:
-        return any(True for _ in run(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
+        return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
     except ValueError:
         return True
 
@@ -293,7 +293,7 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
     for index, extent in zip(entry.indices, entry.tensor.shape, strict=True) if entry else ():
         if not data_of(index):
             rows += _affine_constraint("ge", index) + _affine_constraint("ge", extent - 1 - index)
-    rows = [row for row in rows if not selected_in(row.form)]
+    rows = [row for row in rows if not variables_in_indirect_indices(row.form)]
     axes: list[tuple[Bounds, ...]] = []
     seen = set[str]()
     for index in entry.indices if entry else ():
@@ -301,7 +301,7 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
         axes.append(range_nest(TARGET, (*own, *rows), loops, facts) if own else ())
         seen |= own[0].form.atoms() if own else set()
     others = [range_nest(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
-    others = [nest for nest in others if nest and not (len(nest) == 1 and never_empty(nest, facts))]
+    others = [nest for nest in others if nest and not (len(nest) == 1 and are_ranges_nonempty(nest, facts))]
     free = tuple(r for r in rows if not r.form.atoms() & loops and not is_empty((r.negation(),), facts))
     return ReadRanges(
         tuple(nest[0] if nest else None for nest in axes),

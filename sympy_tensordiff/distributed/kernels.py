@@ -32,7 +32,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows
-from sympy_tensordiff.integer.values import never_empty
+from sympy_tensordiff.integer.values import are_ranges_nonempty
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
@@ -154,7 +154,8 @@ class BlockKernel:
         """Return the input that covers ``entries`` of ``tensor``."""
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         is_always_read = all(
-            not r.others and not r.rows and all(a and never_empty([a], self.facts) for a in r.axes) for r in ranges
+            not r.others and not r.rows and all(a and are_ranges_nonempty([a], self.facts) for a in r.axes)
+            for r in ranges
         )
         cuts = tuple(
             self._slice_of_axis(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in ranges)), split, is_always_read)

@@ -20,7 +20,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import substitute_all
-from sympy_tensordiff.integer.values import run
+from sympy_tensordiff.integer.values import points_of_nest
 
 Point: TypeAlias = tuple[int, ...]
 Position: TypeAlias = tuple[float, float]
@@ -133,7 +133,7 @@ def lattice_points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], 
     """
     nest, guards = bounds(rows, order(rows, range(rank)))
     found: list[Point] = []
-    for values in run(nest) if all(row.holds({}) for row in guards) else ():
+    for values in points_of_nest(nest) if all(row.holds({}) for row in guards) else ():
         found.append(tuple(values[v] for v in range(rank)))
         if len(found) > MAX_LATTICE_POINTS:
             raise UnsupportedError(

@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.unfolding import without_quotients
+from sympy_tensordiff.integer.unfolding import eliminate_floors
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
@@ -252,7 +252,7 @@ def _linear_constraints(rows: Sequence[Row], name: Any) -> list[Row]:
     """Return the inequalities without rounding and products; raise `UnsupportedError` if that is not possible."""
     found: list[Row] = []
     for row in rows:
-        linear = without_quotients(row, frozenset(range(MAX_INDICES)))
+        linear = eliminate_floors(row, frozenset(range(MAX_INDICES)))
         if linear is None or any(part.form.hidden() for part in linear):
             raise UnsupportedError(
                 f"{CALLER}: the range of {name} is not linear: it rounds, or multiplies indices, and cannot be drawn"

@@ -23,7 +23,7 @@ from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
-from sympy_tensordiff.integer.rows import quotients_of
+from sympy_tensordiff.integer.rows import bounds_with_divisors
 
 ONE = Polynomial.of(1)
 
@@ -223,7 +223,7 @@ class _CostCounter:
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
             return ONE, ONE
-        lows, highs = quotients_of(variable, [row.form for row in usable if row.kind == "ge"])
+        lows, highs = bounds_with_divisors(variable, [row.form for row in usable if row.kind == "ge"])
         if not lows or not highs:
             return None
         least = [_extreme_value(form, known, upper=False) * Fraction(1, divisor) for form, divisor in lows]

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming, shape_rows, substitute_all
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_map, shape_rows, substitute_all
 
 
 class PuncturedSum(NamedTuple):
@@ -131,7 +131,7 @@ class _Coalescing:
             shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
             self.note_nesting(shared[len(bound)])
         variables = shared[len(bound)]
-        opening = renaming(bound, variables)
+        opening = renaming_map(bound, variables)
         own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.split_factors(body)
@@ -179,7 +179,7 @@ class _Coalescing:
                 here, there = (*one.rows, *inside), (*other.rows, *inside)
                 first, second = _without_made_redundant(one.rows, side), _without_made_redundant(other.rows, opposite)
                 # The bounds of the other side must be implied on each side.
-                if not all(implied(row, here) for row in second) or not all(implied(row, there) for row in first):
+                if not all(is_implied(row, here) for row in second) or not all(is_implied(row, there) for row in first):
                     continue
                 if all(_not_zero(f, here) for f in other.forms - one.forms) and all(
                     _not_zero(f, there) for f in one.forms - other.forms
@@ -216,7 +216,7 @@ class _Coalescing:
         if not punctured.variables:
             return graph.guard(punctured.rows, body)
         variables = [graph.fresh(name) for name in punctured.names]
-        own = renaming(punctured.variables, variables)
+        own = renaming_map(punctured.variables, variables)
         inner = graph.sum(variables, substitute_all(punctured.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])
         for test in sorted(punctured.tests & punctured.outside, key=lambda test: test.id):
@@ -226,7 +226,7 @@ class _Coalescing:
 
 def _not_zero(form: Affine, known: Rows) -> bool:
     """Return whether ``known`` imply that ``form`` is positive, or that it is negative."""
-    return implied(Row("ge", form - 1), known) or implied(Row("ge", -form - 1), known)
+    return is_implied(Row("ge", form - 1), known) or is_implied(Row("ge", -form - 1), known)
 
 
 def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Row]:
@@ -244,6 +244,6 @@ def _without_made_redundant(rows: Sequence[Row], side: Row) -> list[Row]:
     found = [row for row in rows if row != side]
     for row in list(found):
         rest = [other for other in found if other != row]
-        if implied(row, (*rest, side)) and not implied(row, rest):
+        if is_implied(row, (*rest, side)) and not is_implied(row, rest):
             found = rest
     return found

@@ -14,7 +14,7 @@ import sympy
 from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
@@ -208,7 +208,7 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
 
 def _has_quotient_or_positive_part(forms: Sequence[Any]) -> bool:
     """Return whether any form contains a floor quotient or a positive part, which known constraints may decide."""
-    return any(quotients_in(form) or parts_in((form,)) for form in forms)
+    return any(quotients_in(form) or positive_parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:

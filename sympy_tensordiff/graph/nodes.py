@@ -63,7 +63,7 @@ from typing import Any
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.rows import Rows, atoms_in, ranges, renaming, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, ranges, renaming_map, substitute_all
 
 Substitution = Mapping[Variable, Affine]
 """The form that replaces each variable (an int) or whole `Compound`."""
@@ -135,7 +135,7 @@ class Graph(Elementwise):
         base = body.height
         if any(base < -v <= base + len(variables) for v in outer):
             base = max(-v for v in outer)
-        closing = renaming(variables, [-(base + 1 + n) for n in range(len(variables))])
+        closing = renaming_map(variables, [-(base + 1 + n) for n in range(len(variables))])
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
@@ -191,7 +191,7 @@ class Graph(Elementwise):
             if node.op == "comprehension":
                 self._rows_of[node] = ranges(variables, node.data)
             else:
-                self._rows_of[node] = substitute_all(node.data, renaming(self.bound(node), variables))
+                self._rows_of[node] = substitute_all(node.data, renaming_map(self.bound(node), variables))
         return variables, self._rows_of[node], body
 
     # -------------------------------------------------------------- substitution
@@ -289,7 +289,7 @@ class Graph(Elementwise):
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
         """Return a binder over another body, in which its bound variables are called ``variables``."""
-        return self._close_again(node, renaming(self.bound(node), variables), body, {})
+        return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
         """Return ``node`` with the index forms of its reads, and indices used as numbers, replaced by equal forms,
@@ -306,7 +306,7 @@ class Graph(Elementwise):
     def _fresh_variables(self, node: Node) -> dict[Variable, Affine]:
         """Return the mapping of the bound variables of a node to fresh ones, in their order."""
         names = self.hints[node.id]
-        return renaming(self.bound(node), [self.fresh(name) for name in names])
+        return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
         """Return a binder over ``body``, in which its bound variables are the ``fresh`` ones; its own forms by

@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.write import Writer, write
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.indices import to_affine
@@ -164,7 +164,7 @@ class _Native(Writer):
         unproven = [
             form - 1
             for form in bound_forms(low, sympy.Max)
-            if not all(implied(Row("ge", top - self.affine(form) + 1), facts) for top in highs)
+            if not all(is_implied(Row("ge", top - self.affine(form) + 1), facts) for top in highs)
         ]
         return sympy.Max(high, *unproven) if unproven else high
 

@@ -28,7 +28,7 @@ from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import partition_data
-from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.base import Node as Own
 from sympy_tensordiff.symbolic.depth import BoundedDepth
@@ -155,7 +155,7 @@ class Writer(TensorWriter):
         if rows and is_empty(rows, known):
             return (yield self.write_compare(no, scope, known))
         result = yield self.write_compare(yes, scope, (*known, *rows))
-        rows = tuple(row for row in rows if not implied(row, known))
+        rows = tuple(row for row in rows if not is_implied(row, known))
         tests = [self.holds(rows, scope)] if rows else []
         if first.op == "select":
             tests = [(yield self.visit(first.args[0], scope))]

@@ -10,11 +10,11 @@ import sympy
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, positive_parts_in
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
-from sympy_tensordiff.integer.rows import atoms_in, normalise, quotients_of
+from sympy_tensordiff.integer.rows import atoms_in, bounds_with_divisors, normalise
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import to_affine
 
@@ -81,7 +81,7 @@ class Forms:
             evaluated = sympy.Mod(above, below)
             found, meant = (to_affine(expr, str) for expr in (evaluated, sympy.Mod(above, below, evaluate=False)))
             rows = (normalise(Row("ge", form)) for form in (found - meant, meant - found))
-            if all(row is True or (isinstance(row, Row) and implied(row, ())) for row in rows):
+            if all(row is True or (isinstance(row, Row) and is_implied(row, ())) for row in rows):
                 return evaluated
         return sympy.Mod(above, below, evaluate=False)
 
@@ -123,7 +123,7 @@ class Forms:
         inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
         outside = (form - inside).divided(divisor)
         # Of remainders and other quotients SymPy may find a whole part; that of extrema it finds where there is none.
-        evaluate = not inside.terms or (bool(inside.compounds()) and not parts_in((inside,)))
+        evaluate = not inside.terms or (bool(inside.compounds()) and not positive_parts_in((inside,)))
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
@@ -198,7 +198,7 @@ class Forms:
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
         """Return the lower and the upper bound of a variable by ``form >= 0`` for ``forms``."""
-        below, above = quotients_of(variable, forms)
+        below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]
         highs = [self.rounded(sympy.floor, form, divisor, scope) for form, divisor in above]
         # No bound follows from the others, so there is nothing to find out by comparing them.

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 
 from .affine import Affine, Quotient, Row, Variable
-from .data import compounds_in, is_opaque
-from .extrema import PositivePart, parts_in, pieces, split_clamps
-from .implication import implied, is_empty, maximum, minimum
+from .data import compounds_in, depends_only_indirectly
+from .extrema import PositivePart, cases_of_positive_part, positive_parts_in, split_clamps
+from .implication import is_empty, is_implied, maximum, minimum
 from .products import SymbolicQuotient, quotients_in
 from .rows import Rows, atoms_in
 
@@ -21,7 +21,7 @@ MAX_SOLVED_CLAMPS = 6
 """The most maxima and minima over solved variables in one system, each of which doubles the cases; more are refused."""
 
 
-def hides(rows: Sequence[Row], variables: frozenset[int]) -> bool:
+def has_clamps_over(rows: Sequence[Row], variables: frozenset[int]) -> bool:
     """Return whether a maximum or minimum in ``rows`` contains one of the variables, other than inside the index of a
     tensor entry.
     """
@@ -32,12 +32,12 @@ def _clamps_over(rows: Sequence[Row], variables: frozenset[int]) -> list[Positiv
     """Return the positive parts in ``rows`` that contain one of the variables, other than only inside the index of a
     tensor entry.
     """
-    parts = parts_in(row.form for row in rows)
+    parts = positive_parts_in(row.form for row in rows)
     held = (part for part in parts if not part.atoms().isdisjoint(variables))
-    return [part for part in held if not is_opaque(Affine({part: 1}), variables)]
+    return [part for part in held if not depends_only_indirectly(Affine({part: 1}), variables)]
 
 
-def cases_of_clamps(
+def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """Split ``rows`` into disjoint cases by their first maximum or minimum over one of ``variables``; None if there is
@@ -48,10 +48,10 @@ def cases_of_clamps(
     list of (rows, mapping) or None
         The constraints of a case, and the value of the maximum there. Cases without a point are left out.
     """
-    if not hides(rows, variables):
+    if not has_clamps_over(rows, variables):
         return None
     rows = tuple(part for row in rows for part in split_clamps(row, variables))
-    simplified = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
+    simplified = [row for row in rows if not (row.form.compounds() and is_implied(row, ()))]
     clamps = _clamps_over(simplified, variables)
     if not clamps:
         return [(tuple(simplified), {})]
@@ -63,7 +63,9 @@ def cases_of_clamps(
         )
     part = clamps[0]
     found = []
-    for condition, value in pieces(part, tie_is_zero=_is_zero_more_determined(part, simplified, variables)):
+    for condition, value in cases_of_positive_part(
+        part, tie_is_zero=_is_zero_more_determined(part, simplified, variables)
+    ):
         mapping: dict[Variable, Affine] = {part: value}
         case = (*(row.substitute(mapping) for row in simplified), condition)
         if not is_empty(case):
@@ -71,14 +73,14 @@ def cases_of_clamps(
     return found
 
 
-def systems_without_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
+def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
     """Yield disjoint systems that cover the points of ``rows``, without a maximum or minimum over one of
     ``variables``.
     """
     waiting = [rows]
     while waiting:
         system = waiting.pop()
-        cases = cases_of_clamps(names, variables, system)
+        cases = split_first_clamp(names, variables, system)
         if cases is None:
             yield system
         else:
@@ -106,14 +108,14 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Row], variables:
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
     """Return ``form`` with each maximum and minimum replaced by the operand that ``facts`` prove it to be.
 
-    >>> from .extrema import least
+    >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> decide_clamps(least([i, n - 1]), (Row("ge", n - i - 1),))
+    >>> decide_clamps(minimum_of([i, n - 1]), (Row("ge", n - i - 1),))
     i
     """
-    for part in parts_in((form,)):
+    for part in positive_parts_in((form,)):
         for sign, value in ((1, part.form), (-1, Affine())):
-            if implied(Row("ge", sign * part.form), facts):
+            if is_implied(Row("ge", sign * part.form), facts):
                 return decide_clamps(form.substitute({part: value}), facts)
     return form
 
@@ -124,7 +126,7 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
     """
     result = list(rows)
     for n, row in enumerate(rows):
-        if parts_in((row.form,)):
+        if positive_parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
             result[n] = _with_decided_bound(row._replace(form=decide_clamps(row.form, others)), others)
     variables = atoms_in(result)
@@ -141,7 +143,7 @@ def _with_decided_bound(row: Row, facts: Rows) -> Row:
     for part, c in row.form.terms if row.kind == "ge" else ():
         if isinstance(part, PositivePart) and c > 0 and part not in compounds_in([row.form - Affine({part: c})]):
             for sign, value in ((1, part.form), (-1, Affine())):
-                if implied(Row("ge", sign * part.form), (*facts, row)):
+                if is_implied(Row("ge", sign * part.form), (*facts, row)):
                     return _with_decided_bound(row.substitute({part: value}), facts)
     return row
 
@@ -171,7 +173,7 @@ def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | N
     if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):
             rest = quotient.form - value * quotient.divisor
-            if all(implied(row, facts) for row in (Row("ge", rest), Row("ge", quotient.divisor - 1 - rest))):
+            if all(is_implied(row, facts) for row in (Row("ge", rest), Row("ge", quotient.divisor - 1 - rest))):
                 return value
         return None
     low, high = minimum(quotient.form, facts), maximum(quotient.form, facts)

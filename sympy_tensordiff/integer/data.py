@@ -119,10 +119,10 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
     """Return ``form`` with the range of every tensor entry set to that of its tensor in ``below``, and to none if it
     has none.
 
-    >>> from .implication import implied
+    >>> from .implication import is_implied
     >>> n, entry = Affine.variable("n"), Affine.variable(DataEntry("idx", (Affine.variable("i"),)))
     >>> declared = with_ranges(2 * entry + 1, {"idx": n})
-    >>> declared, implied(Row("ge", declared - 1), ()), implied(Row("ge", 2 * n - declared - 1), ())
+    >>> declared, is_implied(Row("ge", declared - 1), ()), is_implied(Row("ge", 2 * n - declared - 1), ())
     (2*idx[i] + 1, True, True)
     """
     mapping: dict[Variable, Affine] = {}
@@ -187,13 +187,13 @@ def data_terms(form: Affine) -> dict[Compound, int]:
     return {v: c for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine({v: 1})])}
 
 
-def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
+def eliminate_shared_entries(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Subtract equations with tensor entries from each other, so that each entry remains in one of them where that is
     possible.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
-    >>> without_common_data([Row("eq", p - 2 * entry), Row("eq", q - 4 * entry)])
+    >>> eliminate_shared_entries([Row("eq", p - 2 * entry), Row("eq", q - 4 * entry)])
     (p - 2*idx[i] == 0, -2*p + q == 0)
     """
     result = list(rows)
@@ -201,11 +201,11 @@ def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
         row = result[n]
         for m, other in enumerate(result) if row.kind == "eq" else ():
             if m != n and other.kind == "eq":
-                result[m] = Row("eq", without_tied_data(other.form, [row]))
+                result[m] = Row("eq", eliminate_entries_by_equations(other.form, [row]))
     return tuple(result)
 
 
-def without_tied_data(form: Affine, rows: Iterable[Row]) -> Affine:
+def eliminate_entries_by_equations(form: Affine, rows: Iterable[Row]) -> Affine:
     """Eliminate tensor entries from ``form`` by equations: ``2*idx[i] + k`` is ``p + k`` where ``p == 2*idx[i]``."""
     for row in rows:
         for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
@@ -215,7 +215,7 @@ def without_tied_data(form: Affine, rows: Iterable[Row]) -> Affine:
     return form
 
 
-def selected_in(form: Affine) -> frozenset[Variable]:
+def variables_in_indirect_indices(form: Affine) -> frozenset[Variable]:
     """Return the plain variables inside indices of tensor entries in ``form``."""
     entries = data_entries([form]) if form.compounds() else ()
     return frozenset().union(*(entry.atoms() for entry in entries))
@@ -233,19 +233,21 @@ def data_depth(form: Affine) -> int:
     return max((isinstance(v, DataEntry) + max(map(data_depth, v.forms()), default=0) for v in compounds), default=0)
 
 
-def is_opaque(form: Affine, variables: Collection[Variable]) -> bool:
+def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bool:
     """Return whether ``form`` depends on some of ``variables``, and on these only inside indices of tensor entries.
 
     >>> i, k = Affine.variable("i"), Affine.variable("k")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
-    >>> is_opaque(entry - k, "i"), is_opaque(entry - k, "ik"), is_opaque(entry - i, "i"), is_opaque(k, "i")
-    (True, False, True, False)
+    >>> [depends_only_indirectly(form, "i") for form in (entry - k, entry - i, k)]
+    [True, True, False]
+    >>> depends_only_indirectly(entry - k, "ik")
+    False
     """
     common = form.atoms().intersection(variables)
-    return bool(common) and common <= selected_in(form)
+    return bool(common) and common <= variables_in_indirect_indices(form)
 
 
-def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
+def constraints_for_the_body(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
     """Return the constraints that the body of a sum over ``variables`` has to test, since no loop bound can express
     them.
 
@@ -254,13 +256,13 @@ def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
 
     >>> i, k, p = (Affine.variable(v) for v in "ikp")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
-    >>> tested([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
+    >>> constraints_for_the_body([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
     [-p + idx[i] == 0, -p + idx[i] >= 0]
     """
     result: list[Row] = []
     enclosing: dict[Variable, set[Variable]] = {}
     for row in sorted(rows):
-        outer = selected_in(row.form).intersection(variables)
+        outer = variables_in_indirect_indices(row.form).intersection(variables)
         inner = row.form.atoms().intersection(variables) - outer
         if outer and (row.kind != "ge" or not inner or _enclosing_loops(enclosing, outer) & inner):
             result.append(row)

@@ -77,11 +77,11 @@ def positive_part(form: Affine) -> Affine:
     return Affine({PositivePart(form.divided(divisor)): divisor})
 
 
-def greatest(forms: Iterable[Affine]) -> Affine:
+def maximum_of(forms: Iterable[Affine]) -> Affine:
     """Return the maximum of one or more forms; of forms that differ by a constant only the largest counts.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> greatest([i, Affine.of(0)]), greatest([i + 1, i - 2, i])
+    >>> maximum_of([i, Affine.of(0)]), maximum_of([i + 1, i - 2, i])
     (max(0, i), i + 1)
     """
     largest: dict[Any, Affine] = {}
@@ -95,14 +95,14 @@ def greatest(forms: Iterable[Affine]) -> Affine:
     return result
 
 
-def least(forms: Iterable[Affine]) -> Affine:
+def minimum_of(forms: Iterable[Affine]) -> Affine:
     """Return the minimum of one or more forms: ``-greatest(-form, ...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> least([i, n - 1])
+    >>> minimum_of([i, n - 1])
     i - max(0, i - n + 1)
     """
-    return -greatest(-form for form in forms)
+    return -maximum_of(-form for form in forms)
 
 
 # ---------------------------------------------------------------------------- notation with max, min and abs
@@ -124,11 +124,11 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
     notation.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> extrema_in(2 * n + least([i + 1, n - 1]))
+    >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))
     (2*n, [Extremum(coefficient=1, function='min', one=i + 1, other=n - 1)])
     >>> extrema_in(positive_part(2 * i) - i)
     (0, [Extremum(coefficient=1, function='abs', one=i, other=-i)])
-    >>> extrema_in(least([i, 6 - i]))
+    >>> extrema_in(minimum_of([i, 6 - i]))
     (0, [Extremum(coefficient=1, function='min', one=i, other=-i + 6)])
     """
     found = []
@@ -157,16 +157,16 @@ def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> Pos
     return next((v for v, c in reversed(parts) if v not in inside and accepts(v, c)), None)
 
 
-def shown(form: Affine) -> str:
+def extrema_text(form: Affine) -> str:
     """Return the text of a form, with maxima and minima written as ``max(...)`` and ``min(...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> shown(least([i, n - 1]) + 2)
+    >>> extrema_text(minimum_of([i, n - 1]) + 2)
     'min(i + 2, n + 1)'
     """
     rest, found = extrema_in(form)
     for c, function, *args in found:
-        texts = [shown(arg) for arg in args[: 1 if function == "abs" else 2]]
+        texts = [extrema_text(arg) for arg in args[: 1 if function == "abs" else 2]]
         rest += Affine({f"{function}({', '.join(texts)})": c})
     return str(rest)
 
@@ -213,7 +213,7 @@ def _of_negated_operands(extremum: Extremum) -> Extremum:
 # ---------------------------------------------------------------------------- cases
 
 
-def parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
+def positive_parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
     """Return all positive parts in ``forms``, each once, nested ones before those that contain them."""
     found: dict[PositivePart, None] = {}
     _collect_parts(forms, found)
@@ -230,12 +230,14 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
                     found[v] = None
 
 
-def pieces(part: PositivePart, *, tie_is_zero: bool = False) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:
+def cases_of_positive_part(
+    part: PositivePart, *, tie_is_zero: bool = False
+) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:
     """Return the disjoint cases of a positive part, each a condition and the value there: its form, and 0.
 
     Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
 
-    >>> pieces(PositivePart(Affine.variable("i")))
+    >>> cases_of_positive_part(PositivePart(Affine.variable("i")))
     ((i >= 0, i), (-i - 1 >= 0, 0))
     """
     form, tie = part.form, int(tie_is_zero)
@@ -255,11 +257,11 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
     >>> list(cases([Row("ge", positive_part(i) - j)]))
     [(i - j >= 0, i >= 0), (-j >= 0, -i - 1 >= 0)]
     """
-    parts = parts_in(row.form for row in rows) if limit is None or limit > 0 else []
+    parts = positive_parts_in(row.form for row in rows) if limit is None or limit > 0 else []
     if not parts:
         yield tuple(rows)
         return
-    for condition, value in pieces(parts[0]):
+    for condition, value in cases_of_positive_part(parts[0]):
         new = substitute_all(rows, {parts[0]: value})
         if not any(row.form.is_constant and not row.holds({}) for row in (*new, condition)):
             yield from cases((*new, condition), None if limit is None else limit - 1)
@@ -270,7 +272,7 @@ def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
     f``.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> split_clamps(Row("ge", least([i, n]) - k), frozenset("ikn"))
+    >>> split_clamps(Row("ge", minimum_of([i, n]) - k), frozenset("ikn"))
     [i - k >= 0, -k + n >= 0]
     """
     result: list[Row] = []

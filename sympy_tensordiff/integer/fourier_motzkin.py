@@ -2,7 +2,7 @@
 
 Exact over the rationals. Over the integers a projection contains every point that has a pre-image,
 and perhaps some that have none (the paper calls the result tight; it is so only where one of each
-pair of coefficients is a unit). `common_rows` bounds the union of several systems.
+pair of coefficients is a unit). `constraints_on_union` bounds the union of several systems.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 
 from .affine import Affine, Row, Variable
-from .extrema import greatest
+from .extrema import maximum_of
 from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
@@ -183,7 +183,7 @@ def _check_is_affine(row: Row, variable: Variable, coefficient: int) -> None:
         raise ValueError(f"cannot eliminate {variable!r} from a quotient or a product in {row!r}")
 
 
-def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
+def constraints_on_union(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
     """Return constraints that hold in the union of ``systems``: common rows, and the weakest of the systems' bounds.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
@@ -191,7 +191,7 @@ def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable])
     Examples
     --------
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> common_rows([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
+    >>> constraints_on_union([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
     (k >= 0, -k + n + max(0, i - n) >= 0)
     """
     first, *others = systems
@@ -203,7 +203,7 @@ def common_rows(systems: Sequence[Sequence[Row]], variables: Iterable[Variable])
                 slopes = set(bounds[0]).intersection(*bounds[1:])
                 if slopes:
                     slope = min(slopes, key=abs)
-                    result.append(Row("ge", Affine({v: slope}) + greatest(own[slope] for own in bounds)))
+                    result.append(Row("ge", Affine({v: slope}) + maximum_of(own[slope] for own in bounds)))
     return tuple(result)
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
 from .data import partition_data
-from .extrema import cases, parts_in
+from .extrema import cases, positive_parts_in
 from .rows import linear, normalise
 from .simplex import Dictionary
 from .system import Direction, System, definitions, system
@@ -43,17 +43,17 @@ def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
     return _is_empty_by_cases((*rows, *facts))
 
 
-def implied(row: Row, rows: Sequence[Row]) -> bool:
+def is_implied(row: Row, rows: Sequence[Row]) -> bool:
     """Return whether ``row`` provably holds at all integer points of ``rows`` (an empty system implies all).
 
     Examples
     --------
     >>> i, p = Affine.variable("i"), Affine.variable("p")
-    >>> implied(Row("ge", p), [Row("ge", i), Row("ge", p - 2 * i)])
+    >>> is_implied(Row("ge", p), [Row("ge", i), Row("ge", p - 2 * i)])
     True
-    >>> implied(Row("mod", p, 4), [Row("eq", p - 2 * i), Row("mod", i, 2)])
+    >>> is_implied(Row("mod", p, 4), [Row("eq", p - 2 * i), Row("mod", i, 2)])
     True
-    >>> implied(Row("ge", p - 1), [Row("ge", p), Row("mod", p + 1, 2)])
+    >>> is_implied(Row("ge", p - 1), [Row("ge", p), Row("mod", p + 1, 2)])
     True
     """
     reduced = normalise(row)
@@ -63,17 +63,17 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
         return _is_empty_by_cases(tuple(rows))
     if _is_implied_by_definitions(reduced, rows):
         return True
-    if linear((reduced, *rows)) or not parts_in(r.form for r in (reduced, *rows)):
+    if linear((reduced, *rows)) or not positive_parts_in(r.form for r in (reduced, *rows)):
         return False
     if reduced.kind == "eq":
-        return all(implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
+        return all(is_implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
     # The row comes first, so that its own positive parts are split if there are too many for all.
     return _is_empty_by_cases((reduced.negation(), *rows))
 
 
-def unimplied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
+def without_implied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
     """Return the constraints that ``known`` does not provably imply, each tested by itself."""
-    return [row for row in rows if not implied(row, known)]
+    return [row for row in rows if not is_implied(row, known)]
 
 
 def _is_empty_by_cases(rows: tuple[Row, ...]) -> bool:
@@ -82,7 +82,7 @@ def _is_empty_by_cases(rows: tuple[Row, ...]) -> bool:
     """
     if system(rows).is_empty:
         return True
-    if linear(rows) or not parts_in(row.form for row in rows):
+    if linear(rows) or not positive_parts_in(row.form for row in rows):
         return False
     return all(system(case).is_empty for case in cases(rows))
 
@@ -140,7 +140,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     """Return the constraints that ``facts`` and the other rows do not imply, in lowest terms and in order.
 
     Law: under ``facts`` the result has exactly the integer points of ``rows``, and no row of it is
-    `implied` by ``facts`` and the rest of it. If there are several such results, the simple rows stay:
+    `is_implied` by ``facts`` and the rest of it. If there are several such results, the simple rows stay:
     those with more variables, then larger coefficients, then later in order are tried first. If rows
     and facts provably contradict each other, the result is ``(FALSE,)``.
 
@@ -158,7 +158,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     if not merged:
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
-    extrema = not linear(merged) and bool(parts_in(row.form for row in merged))
+    extrema = not linear(merged) and bool(positive_parts_in(row.form for row in merged))
     if whole.is_empty or (extrema and _is_empty_by_cases((*merged, *facts))):
         return (FALSE,)
     remaining = dict.fromkeys(merged)
@@ -168,7 +168,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
         if pruning is not None and row.kind == "ge":
             redundant = pruning.drop_if_redundant(row.form)
         else:
-            redundant = implied(row, (*facts, *(other for other in remaining if other is not row)))
+            redundant = is_implied(row, (*facts, *(other for other in remaining if other is not row)))
         if redundant:
             del remaining[row]
     return tuple(remaining)

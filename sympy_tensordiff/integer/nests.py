@@ -11,10 +11,10 @@ from typing import NamedTuple
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Row, Variable
-from .data import selected_in
+from .data import variables_in_indirect_indices
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
-from .rows import linear, partition, quotients_of
+from .rows import bounds_with_divisors, linear, partition
 from .unfolding import (
     bounds_by_multiples,
     divided_bounds,
@@ -186,7 +186,7 @@ def _check_selected_entries(rows: Sequence[Row], variables: Sequence[Variable]) 
 def _innermost_selector(row: Row, variables: Sequence[Variable]) -> Variable | None:
     """Return the innermost loop variable of a row if it occurs in the index of a tensor entry; None otherwise."""
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
-    return innermost if not linear((row,)) and innermost in selected_in(row.form) else None
+    return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
 
 
 def _contains_any(row: Row, variables: frozenset[Variable]) -> bool:
@@ -258,7 +258,7 @@ def _solve_for(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
         if variable in row.form.hidden():
             below, above = divided_bounds(variable, row, known)
         else:
-            below, above = quotients_of(variable, [row.form])
+            below, above = bounds_with_divisors(variable, [row.form])
             if row.kind == "eq":
                 below, above = below or above, above or below
         lows += below
@@ -285,8 +285,8 @@ def _innermost_cost(
     any cost.
     """
     others = frozenset(loops) - {variable}
-    selectors = [] if linear(rows) else [row for row in rows if variable in selected_in(row.form)]
-    blocked = any(_contains_any(row, others - selected_in(row.form)) for row in selectors)
+    selectors = [] if linear(rows) else [row for row in rows if variable in variables_in_indirect_indices(row.form)]
+    blocked = any(_contains_any(row, others - variables_in_indirect_indices(row.form)) for row in selectors)
     hiding = [row for row in rows if variable in row.form.hidden() and _contains_any(row, others)]
     skipped = len(hiding)
     may_be_empty = bool(hiding) and may_miss(hiding, variable, (*known, *partition(rows, [variable])[0]))

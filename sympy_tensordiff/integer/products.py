@@ -156,11 +156,11 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
         if divisor.constant < 1:
             raise ValueError(f"the divisor {divisor.constant} is not positive")
         return quotient(form, divisor.constant)
-    whole, form = divided(form, divisor)
+    whole, form = divide_with_rest(form, divisor)
     common = gcd(divisor.content(), divisor.constant, *(c for _, c in form.terms))
     if common > 1:  # floor((g*a + r) / (g*d)) = floor((a + floor(r/g)) / d)
         form, divisor = form.divided(common), divisor.divided(common)
-        extra, form = divided(form, divisor)
+        extra, form = divide_with_rest(form, divisor)
         whole += extra
     if len(divisor.terms) == 1 and not divisor.constant:  # floor((3*n + p) / (2*n)) = floor((n + p) / (2*n)) + 1
         ((v, c),) = divisor.terms
@@ -176,11 +176,11 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
     return whole + Affine.variable(SymbolicQuotient(form, divisor))
 
 
-def divided(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
+def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
     """Divide ``form`` as far as this gives fewer terms; return quotient and rest: ``form == quotient*divisor + rest``.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
-    >>> divided(times(M + 2, i) + p, M + 2), divided(Affine.of(12), Affine.of(4))
+    >>> divide_with_rest(times(M + 2, i) + p, M + 2), divide_with_rest(Affine.of(12), Affine.of(4))
     ((i, p), (3, 0))
     """
     whole = Affine()
@@ -253,7 +253,7 @@ def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]
 
 
-def factors_in(forms: Iterable[Affine]) -> list[Variable]:
+def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
     """Return the plain variables that are factors of products in ``forms``, each once.
 
     In products of sizes such as ``N*M`` all of them are positive.

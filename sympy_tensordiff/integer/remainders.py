@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .affine import Affine, Compound
-from .products import Product, divided, negated_partial_quotients, quotient_by, quotients_in, times
+from .products import Product, divide_with_rest, negated_partial_quotients, quotient_by, quotients_in, times
 
 Remainder = tuple[Affine, Affine, Affine]
 """``(factor, dividend, divisor)`` for ``factor * (dividend mod divisor)``."""
@@ -87,7 +87,7 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
     factor, rest = _split_factor(form, quotient)
     if factor == Affine():
         return form, []
-    ratio, remaining = divided(Affine.of(quotient.divisor), factor)
+    ratio, remaining = divide_with_rest(Affine.of(quotient.divisor), factor)
     if remaining != Affine() or not ratio.is_constant:
         return form, []
     sign = 1 if ratio.constant > 0 else -1
@@ -99,7 +99,7 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
         for more in _differences_to_floor(dividend if sign < 0 else divisor - 1 - dividend, divisor, quotient):
             short = rest - dividend - sign * more.constant * divisor
             if more.is_constant and len(short.terms) < len(form.terms) and _is_kept_by_sympy(dividend):
-                return short, [(Affine.of(1), divided(dividend, divisor)[1], divisor)]
+                return short, [(Affine.of(1), divide_with_rest(dividend, divisor)[1], divisor)]
     return form, []
 
 
@@ -188,7 +188,7 @@ def _as_quotients(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Af
     result = [(quotient.form, Affine.of(quotient.divisor))]
     for other in others:
         if other != quotient and other.form == quotient.form:
-            ratio, rest = divided(Affine.of(quotient.divisor), Affine.of(other.divisor))
+            ratio, rest = divide_with_rest(Affine.of(quotient.divisor), Affine.of(other.divisor))
             if rest == Affine():
                 result.append((Affine.variable(other), ratio))
     return result

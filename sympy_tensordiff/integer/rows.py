@@ -84,11 +84,11 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
     return tuple([Row("ge", form - 1) for form in forms])
 
 
-def limits_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
+def unit_bounds_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
     """Return the lower and the upper bounds of a variable by rows of any kind where its coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> limits_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
+    >>> unit_bounds_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
     ([1], [n])
     """
     bounds: tuple[list[Affine], list[Affine]] = [], []
@@ -103,11 +103,11 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 """The lower and the upper bounds of a variable: forms with their divisors."""
 
 
-def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
+def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
     """Return the bounds of a variable by ``form >= 0``: ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
-    >>> quotients_of("i", [2 * i - p, 9 - i])
+    >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
     ([(p, 2)], [(9, 1)])
     """
     sides: Sides = [], []
@@ -117,7 +117,7 @@ def quotients_of(variable: Variable, forms: Iterable[Affine]) -> Sides:
     return sides
 
 
-def connected(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
+def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
     """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
     known = set(variables - sizes)
     chosen: set[Row] = set()
@@ -142,7 +142,7 @@ def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
     return False
 
 
-def renaming(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
+def renaming_map(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
     """Return the mapping that replaces each of ``variables`` by the one of ``others`` at the same position."""
     return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
 

@@ -49,7 +49,7 @@ class Smith(NamedTuple):
     factors: Vector
 
 
-class Term(NamedTuple):
+class SolutionTerm(NamedTuple):
     """One summand ``column * (row . b) / factor`` of a particular solution, eqs. (14), (15), (17)."""
 
     row: Vector
@@ -64,7 +64,7 @@ class Congruence(NamedTuple):
     modulus: int
 
 
-class Solution(NamedTuple):
+class IntegerSolution(NamedTuple):
     """All integer solutions of ``matrix * x = b`` for a right side ``b`` that is not yet known.
 
     Solutions exist if and only if all ``equations`` (rows ``c`` with ``c . b == 0``) and all
@@ -72,7 +72,7 @@ class Solution(NamedTuple):
     plus all integer combinations of the vectors of ``kernel``.
     """
 
-    particular: tuple[Term, ...]
+    particular: tuple[SolutionTerm, ...]
     congruences: tuple[Congruence, ...]
     equations: Matrix
     kernel: Matrix
@@ -154,7 +154,7 @@ def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) 
     )
 
 
-def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Solution:
+def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> IntegerSolution:
     """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once.
 
     Eq. (46) of the paper drops "I b integer", which does not follow from the ranges: each factor
@@ -163,17 +163,20 @@ def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Soluti
     gives one modulo 2 and one modulo 3, whereas the Smith form has a single one modulo 6.
 
     >>> solve([[2, 4]])  # x[2*i + 4*j]
-    Solution(particular=(Term(row=(1,), factor=2, column=(1, 0)),), congruences=(Congruence(row=(1,), modulus=2),), \
-equations=(), kernel=((2, -1),))
+    IntegerSolution(particular=(SolutionTerm(row=(1,), factor=2, column=(1, 0)),), \
+congruences=(Congruence(row=(1,), modulus=2),), equations=(), kernel=((2, -1),))
     >>> solve([[2], [1]])  # x[2*i, i]
-    Solution(particular=(Term(row=(0, 1), factor=1, column=(1,)),), congruences=(), equations=((1, -2),), kernel=())
+    IntegerSolution(particular=(SolutionTerm(row=(0, 1), factor=1, column=(1,)),), \
+congruences=(), equations=((1, -2),), kernel=())
     >>> solve([[2, 0], [0, 3]]).congruences
     (Congruence(row=(1, 0), modulus=2), Congruence(row=(0, 1), modulus=3))
     """
     left, factors, right, cokernel, kernel = _diagonalise(*_check_matrix(matrix, columns))
-    particular = tuple(Term(tuple(u), factor, tuple(v)) for u, factor, v in zip(left, factors, right, strict=True))
+    particular = tuple(
+        SolutionTerm(tuple(u), factor, tuple(v)) for u, factor, v in zip(left, factors, right, strict=True)
+    )
     congruences = tuple(_congruence(row, factor) for row, factor, _ in particular if factor > 1)
-    return Solution(particular, congruences, _as_tuples(cokernel), _as_tuples(kernel))
+    return IntegerSolution(particular, congruences, _as_tuples(cokernel), _as_tuples(kernel))
 
 
 def _congruence(row: Vector, modulus: int) -> Congruence:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from . import smith
 from .affine import Affine, Compound, Quotient, Row, Variable, quotient
-from .data import is_opaque, selected_in
+from .data import depends_only_indirectly, variables_in_indirect_indices
 from .lattice import dot, negated, shortened
 from .products import SymbolicQuotient, quotient_by, quotients_in, times
 from .rows import linear, normalise_rows, partition, remainders, substitute_all
@@ -69,7 +69,7 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...]) 
     """Return one substitution, the rows to make it in, and the variables after it; None if nothing is left to solve."""
     inner = partition(rows, kept)[1]
     for row in inner:
-        if row.kind == "mod" and not is_opaque(row.form, kept):  # form == modulus * t
+        if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
             t = names.fresh(_name_of_new_variable(names, kept, row.form))
             return {}, _replace_row(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
     for form in _forms_equal_to_zero(inner):
@@ -78,7 +78,9 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...]) 
                 value = Affine({v: 1}) - form * c
                 return {v: value}, rows, [w for w in kept if w != v]
     for row in () if linear(inner) else inner:
-        tested = selected_in(row.form)  # the row is tested for each of their values, so its floors may stay
+        tested = variables_in_indirect_indices(
+            row.form
+        )  # the row is tested for each of their values, so its floors may stay
         for floor in sorted(quotients_in(row.form), key=_digit_order, reverse=True):
             if not floor.atoms().intersection(kept) <= tested:
                 t = names.fresh(_name_of_new_variable(names, kept, floor.form))
@@ -157,7 +159,7 @@ def _linear_equations(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
-        more = frozenset() if linear((row,)) else selected_in(row.form)
+        more = frozenset() if linear((row,)) else variables_in_indirect_indices(row.form)
         own = frozenset(v for v in row.form.variables() if v in kept)
         is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
         if is_linear and (unknowns | own).isdisjoint(selecting | more):
@@ -251,16 +253,20 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
     return moved, turned
 
 
-def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
+def split_by_residue(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
     """Split the first row that allows several remainders into one congruence for each; return the systems, or None.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.
     """
-    solved = (row.form for row in rows if row.kind == "eq" and not is_opaque(row.form, variables))
+    solved = (row.form for row in rows if row.kind == "eq" and not depends_only_indirectly(row.form, variables))
     free = variables.difference(*(form.atoms() for form in solved))
     for row in rows:
-        if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
+        if (
+            row.kind == "ge"
+            and not row.form.atoms().isdisjoint(free)
+            and not depends_only_indirectly(row.form, variables)
+        ):
             condition = remainders("ge", row.form)
             if condition is not None and len(condition[2]) <= MAX_RESIDUES:
                 form, modulus, values = condition

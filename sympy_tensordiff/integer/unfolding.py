@@ -15,13 +15,13 @@ from sympy_tensordiff.errors import LoopBoundError
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
 from .extrema import split_clamps
-from .implication import implied, without_redundant
+from .implication import is_implied, without_redundant
 from .products import SymbolicQuotient, quotient_by, quotients_in, slope, times
 from .rows import normalise_rows
 from .system import definitions
 
 
-def without_quotients(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
+def eliminate_floors(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     """Return ``row`` as equivalent inequalities without floors of ``loops``; None if there are none.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
@@ -60,7 +60,7 @@ def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> l
     """
     result: list[Row] = []
     for row in (part for given in rows for part in split_clamps(given, loops)):
-        written = without_quotients(row, loops)
+        written = eliminate_floors(row, loops)
         if written is None and data_entries([row.form]):
             raise _no_bound(row)
         result += [row] if written is None else written
@@ -73,7 +73,7 @@ def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: S
     """
     result: list[Row] = []
     for row in rows:
-        written = without_quotients(row, frozenset([variable]))
+        written = eliminate_floors(row, frozenset([variable]))
         if written is None:
             raise _no_bound(row)
         result += written
@@ -98,7 +98,7 @@ def innermost_bound(row: Row, variables: Sequence[Variable]) -> Row | None:
     4*i - 48 >= 0
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
-    if innermost is None or without_quotients(row, frozenset([innermost])) is not None:
+    if innermost is None or eliminate_floors(row, frozenset([innermost])) is not None:
         return row
     form = _upper_estimate(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
@@ -111,7 +111,7 @@ def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
-def affine_relaxation(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+def relax_to_affine(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
     """Return constraints that are linear in ``variables`` and hold wherever ``rows`` do: floors of the variables are
     replaced by their linear bounds.
 
@@ -128,7 +128,7 @@ def _without_floors_in_lowest_terms(rows: Iterable[Row], variables: frozenset[Va
     possible.
     """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
-    parts = [part for row in plain for part in without_quotients(row, variables) or [row]]
+    parts = [part for row in plain for part in eliminate_floors(row, variables) or [row]]
     # In lowest terms, a quotient by a symbol has become a product with it.
     reduced = normalise_rows(parts)
     return parts if reduced is None else reduced
@@ -209,11 +209,11 @@ def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[R
     return tuple(result)
 
 
-def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
+def times_divisors(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
-    >>> multiplied([Row("ge", i - quotient_by(p, M)), Row("ge", i)])
+    >>> times_divisors([Row("ge", i - quotient_by(p, M)), Row("ge", i)])
     (M*i - M*floor((p)/(M)) >= 0,)
     """
     return tuple(
@@ -224,11 +224,11 @@ def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
     )
 
 
-def divided_by(forms: Iterable[Affine]) -> list[Affine]:
+def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
     """Return the symbolic divisors of the quotients in ``forms``, also in nested quotients, in a fixed order.
 
     >>> p, M, N = (Affine.variable(v) for v in "pMN")
-    >>> divided_by([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])
+    >>> symbolic_divisors([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])
     [2*M - 1, N]
     """
     compounds = definitions(compound for form in forms for compound in form.compounds())
@@ -265,7 +265,7 @@ def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> b
     """
     linear = [parts for row in rows if (parts := slope(row.form, variable)) is not None]
     return any(
-        a == -b and _is_positive(a, known) and not implied(Row("ge", low + high - a + 1), known)
+        a == -b and _is_positive(a, known) and not is_implied(Row("ge", low + high - a + 1), known)
         for (a, low), (b, high) in permutations(linear, 2)
     )
 
@@ -279,4 +279,4 @@ def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequen
 
 def _is_positive(form: Affine, known: Sequence[Row]) -> bool:
     """Return whether ``known`` imply ``form >= 1``."""
-    return implied(Row("ge", form - 1), known)
+    return is_implied(Row("ge", form - 1), known)

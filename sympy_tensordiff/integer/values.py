@@ -8,15 +8,15 @@ from itertools import islice, permutations, product
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Row, Variable, quotient
-from .extrema import cases, greatest, least
+from .extrema import cases, maximum_of, minimum_of
 from .fourier_motzkin import project
-from .implication import implied
+from .implication import is_implied
 from .nests import Bounds, bounds, order
 from .products import quotient_by, quotients_in, slope, times
-from .rows import Rows, atoms_in, limits_of, linear, partition
+from .rows import Rows, atoms_in, linear, partition, unit_bounds_of
 from .system import System
 
-Single = tuple[dict[int, Affine], list[Row]]
+UniqueValue = tuple[dict[int, Affine], list[Row]]
 """The only value that a variable can have, and the guards under which it has it."""
 ZERO = Affine()
 
@@ -53,7 +53,7 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
     return rows
 
 
-def to_residues(rows: Rows) -> Rows:
+def tighten_by_congruences(rows: Rows) -> Rows:
     """Tighten inequalities to the nearest value that a congruence among ``rows`` allows: even and < 14 is <= 12."""
     result = []
     for row in rows:
@@ -84,14 +84,14 @@ def without_exact_floors(form: Affine, rows: Rows) -> Affine:
     return form
 
 
-def exact_rows(rows: Rows, known: Rows) -> Rows:
+def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
     """Return ``rows`` with floors removed from the inequalities where congruences in ``known`` make these exact."""
     if linear(rows):
         return rows
     return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
-def single_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Single | None:
+def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
     """Return a variable that can have only one value, as {variable: value}, and the guards under which it has it; None
     without one.
 
@@ -159,10 +159,10 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
     The pairs of points are the same cached system for all ``v``.
     """
     second = {w: Affine({-1 - w: 1}) for w in variables}
-    return implied(Row("ge", second[v] - Affine({v: 1})), (*rows, *(row.substitute(second) for row in rows)))
+    return is_implied(Row("ge", second[v] - Affine({v: 1})), (*rows, *(row.substitute(second) for row in rows)))
 
 
-def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single | None:
+def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
     """Return the value of a variable that an equation multiplies by a positive symbol, and its guard; None without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
@@ -173,7 +173,7 @@ def divided_value(variables: Sequence[int], rows: Rows, facts: Rows) -> Single |
             parts = slope(row.form, v) if row.kind == "eq" else None
             for sign in (1, -1) if parts is not None and not parts[0].is_constant else ():
                 factor, rest = (part * sign for part in parts or ())
-                if implied(Row("ge", factor - 1), (*rows, *facts)):
+                if is_implied(Row("ge", factor - 1), (*rows, *facts)):
                     value = quotient_by(-_without_remainder_term(rest, factor, (*rows, *facts)), factor)
                     if all(quotient.atoms().isdisjoint(variables) for quotient in quotients_in(value)):
                         return {v: value}, [Row("eq", times(value, factor) + rest)]
@@ -184,7 +184,7 @@ def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine
     """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; as it is without one."""
     for v, c in rest.terms:
         remainder = Affine({v: 1})
-        if c == 1 and all(implied(Row("ge", form), known) for form in (remainder, factor - 1 - remainder)):
+        if c == 1 and all(is_implied(Row("ge", form), known) for form in (remainder, factor - 1 - remainder)):
             return rest - remainder
     return rest
 
@@ -193,10 +193,10 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
     """Return whether ``width < coefficient`` provably holds and ``coefficient`` is positive."""
     if coefficient.is_constant:
         return width.is_constant and width.constant < coefficient.constant > 0
-    return all(implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
+    return all(is_implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
 
 
-def never_empty(limits: Sequence[Bounds], facts: Rows) -> bool:
+def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
     """Return whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of
     bounds.
     """
@@ -204,7 +204,7 @@ def never_empty(limits: Sequence[Bounds], facts: Rows) -> bool:
     for limit in limits:
         for low, c in limit.lows:
             for high, d in limit.highs:
-                if not implied(Row("ge", c * high - d * low - (c - 1) * (d - 1)), known):
+                if not is_implied(Row("ge", c * high - d * low - (c - 1) * (d - 1)), known):
                     return False
         known = (*known, *bound_rows([limit]))
     return True
@@ -214,25 +214,25 @@ MAX_COUNTED_BOUNDS = 4
 """The most bounds of a range whose length is written as a form; with more, the loop is simpler."""
 
 
-def number_of_values(limit: Bounds) -> Affine | None:
+def length_of_range(limit: Bounds) -> Affine | None:
     """Return the length of a range as a form, less than 1 if it is empty; None if it has too many bounds."""
     if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None
-    last = least(quotient(form, divisor) for form, divisor in limit.highs)
-    return last - greatest(-quotient(-form, divisor) for form, divisor in limit.lows) + 1
+    last = minimum_of(quotient(form, divisor) for form, divisor in limit.highs)
+    return last - maximum_of(-quotient(-form, divisor) for form, divisor in limit.lows) + 1
 
 
-def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
+def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
     """Return whether a sum over simple ranges provably has a point: each range is non-empty, given the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
             others = open_variables - {v}
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
-            lows, highs = limits_of(v, own)
+            lows, highs = unit_bounds_of(v, own)
             if lows and highs and len(lows) + len(highs) == len(own):
                 around = partition(rows, open_variables)[0]
-                if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
+                if all(is_implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
                     open_variables.remove(v)
                     break
         else:
@@ -240,7 +240,7 @@ def is_nonempty(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
     return True
 
 
-def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
+def least_slack_point(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
     """Return the values of ``bound`` variables, given innermost first, at which the form of ``row`` is least under
     ``context``.
 
@@ -248,13 +248,13 @@ def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
 
     >>> i, j, n = (Affine.variable(v) for v in "ijn")
     >>> triangle = [Row("ge", j), Row("ge", i - j), Row("ge", i), Row("ge", n - i)]
-    >>> hardest(Row("ge", n - j - 1), ["j", "i"], triangle)
+    >>> least_slack_point(Row("ge", n - j - 1), ["j", "i"], triangle)
     {'j': n, 'i': n}
     """
     form, values = row.form, dict[int, Affine]()
     for v in bound:
         c = form.coefficient(v)
-        ends = limits_of(v, context)[c < 0] if c else []
+        ends = unit_bounds_of(v, context)[c < 0] if c else []
         if len(ends) == 1:
             extreme = {v: ends[0]}
             values = {u: value.substitute(extreme) for u, value in values.items()} | extreme
@@ -262,11 +262,11 @@ def hardest(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
     return values
 
 
-def at_extreme(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
+def at_least_slack(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
     """Return ``row`` at the values of the variables ``bound`` for which it is hardest to satisfy under ``context``; the
     result implies ``row`` for all their values. None if such a value is not known.
     """
-    worst = row.substitute(hardest(row, bound, context))
+    worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
 
 
@@ -349,11 +349,11 @@ def _enumerate_points(
         nest, _ = bounds(system, order(system, columns))
     except ValueError:
         raise ValueError("the system is unbounded") from None
-    for values in run(nest, limit=limit):
+    for values in points_of_nest(nest, limit=limit):
         yield _variables_at(solved, variables, [values[column] for column in columns])
 
 
-def run(
+def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
     """Yield the points of a loop nest in order, given the other variables ``known``; the yielded mapping is reused.

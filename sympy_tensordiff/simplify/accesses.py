@@ -26,9 +26,9 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries, innermost_first, partition_data
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
-from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, limits_of, shape_rows, substitute_all
-from sympy_tensordiff.integer.values import at_extreme, hardest
+from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied
+from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, shape_rows, substitute_all, unit_bounds_of
+from sympy_tensordiff.integer.values import at_least_slack, least_slack_point
 from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST_CONDITIONS = 64
@@ -148,7 +148,7 @@ class Accesses:
         """Yield ``(axis, row)`` for each bound on the indices of `access` that does not follow from its context."""
         known = (*self.facts, *access.around.rows)
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
-            yield from ((axis, row) for row in unimplied(shape_rows([form], [extent]), known))
+            yield from ((axis, row) for row in without_implied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
         """Yield the accesses that `node` makes itself, and the nodes below it, each with its context."""
@@ -232,7 +232,7 @@ class Accesses:
                 others = [other for other in rows if entry not in data_entries([other.form])]
                 plain, _ = partition_data(others)
                 known = (*self.facts, *around.rows, *plain)
-                sure = [o for o in others if all(implied(r, known) for r in self.graph.inside_data([o.form]))]
+                sure = [o for o in others if all(is_implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])
                 place = around.under(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
@@ -294,15 +294,15 @@ class _Check:
         """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
-            if found is not None and all(implied(row, self.facts) for row in found):
+            if found is not None and all(is_implied(row, self.facts) for row in found):
                 return True
         return False
 
     def check(self, access: Access, axis: int, inside: Row) -> None:
         """Raise `OutOfShapeError` if `access` violates the bound `inside` of `axis` for every size."""
         around, bound = access.around.rows, access.around.variables[::-1]
-        worst = at_extreme(inside, bound, around)
-        if worst is None or implied(worst.negation(), self.facts):
+        worst = at_least_slack(inside, bound, around)
+        if worst is None or is_implied(worst.negation(), self.facts):
             met = worst is not None and self.values(inside, around, bound) is not None
             if met or self.always((*around, inside.negation()), bound):
                 raise OutOfShapeError(self.message(access, axis, inside))
@@ -340,7 +340,7 @@ class _Check:
 
         None where they are not unique, or where the loops do not reach them for every size.
         """
-        found = hardest(inside, bound, around)
+        found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)
         there = inside.substitute(found).form.atoms().isdisjoint(bound) and self.always(
             known, [v for v in bound if v not in found]
@@ -352,7 +352,7 @@ class _Check:
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a range that keeps the read inside: a hint about counting, then the ends to write; None if unknown."""
         (variable, *others) = values
-        lows, highs = limits_of(variable, place.rows)
+        lows, highs = unit_bounds_of(variable, place.rows)
         step = inside.form.coefficient(variable)
         if others or abs(step) != 1 or len(lows) != 1 or len(highs) != 1:
             return None

@@ -21,23 +21,23 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, hides
-from sympy_tensordiff.integer.data import data_terms, partition_data, without_common_data
-from sympy_tensordiff.integer.extrema import shown
-from sympy_tensordiff.integer.implication import implied, is_empty, unimplied, without_redundant
+from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, has_clamps_over
+from sympy_tensordiff.integer.data import data_terms, eliminate_shared_entries, partition_data
+from sympy_tensordiff.integer.extrema import extrema_text
+from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied, without_redundant
 from sympy_tensordiff.integer.nests import Bounds
-from sympy_tensordiff.integer.rows import Rows, atoms_in, connected, linear, substitute_all
+from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, rows_connected_to, substitute_all
 from sympy_tensordiff.integer.values import (
     ZERO,
-    Single,
+    UniqueValue,
+    are_ranges_nonempty,
     bound_rows,
-    divided_value,
-    exact_rows,
+    length_of_range,
     nest_in_some_order,
-    never_empty,
-    number_of_values,
-    single_value,
-    to_residues,
+    remove_exact_floors,
+    tighten_by_congruences,
+    unique_value,
+    unique_value_by_equation,
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.choices import Choices
@@ -93,7 +93,7 @@ class _Tighten:
         """Return `node` in final form, given `facts`; a node without guards and ranges as it is."""
         if node.plain:
             return node
-        facts = connected(facts, node.free, self.sizes)
+        facts = rows_connected_to(facts, node.free, self.sizes)
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
@@ -146,7 +146,7 @@ class _Tighten:
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
-        limits, outer = nest(graph, exact_rows(rows, facts), variables, facts)
+        limits, outer = nest(graph, remove_exact_floors(rows, facts), variables, facts)
         if not outer:  # what no bound tells would be no guard of the whole
             limits, body = without_unused_indices(graph, node.op, limits, body, facts, self.may_evaluate)
             if not limits:
@@ -172,7 +172,7 @@ class _Tighten:
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
-        rows = tighten_to_equations(without_common_data(rows), facts, self.sizes)
+        rows = tighten_to_equations(eliminate_shared_entries(rows), facts, self.sizes)
         equations: tuple[Row, ...] = ()
         while (found := pivot(rows, self.sizes)) is not None:
             # Equal variables get one name: the rest of the guard and the body are rewritten.
@@ -186,14 +186,14 @@ class _Tighten:
             rows = tighten_to_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
-            rows = to_residues(exact_rows(rows, rows))
+            rows = tighten_by_congruences(remove_exact_floors(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         for row in rows:
             body = self.under(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
         rows = equations + rows
         new_body = yield self.visit(body, facts + rows)
         if new_body.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
-            left = unimplied(new_body.data, facts + rows)
+            left = without_implied(new_body.data, facts + rows)
             new_body = self.graph.guard(left, new_body.args[0])
         needed = yield self.needed(rows, new_body, facts)
         for row in needed if _scales_sums(self.graph, new_body) else ():
@@ -225,7 +225,7 @@ class _Tighten:
             known = (*facts, *others)
             sure = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
-            needed = any(not implied(need, sure) and implied(need, (*sure, row)) for need in inside)
+            needed = any(not is_implied(need, sure) and is_implied(need, (*sure, row)) for need in inside)
             if row.kind == "ge" and not needed and (yield self.choices.is_redundant(row, body, known)):
                 kept = others
         return tuple(kept)
@@ -241,10 +241,10 @@ class _Tighten:
             return graph.zero
         is_linear = linear(rows)
         if not is_linear:
-            rows = decide_clamps_of_rows(exact_rows(rows, facts), facts)
+            rows = decide_clamps_of_rows(remove_exact_floors(rows, facts), facts)
         rows = without_redundant(rows, facts)
         own = frozenset(variables)
-        if (not is_linear and hides(rows, own)) or any(
+        if (not is_linear and has_clamps_over(rows, own)) or any(
             row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows
         ):
             # Opposite inequalities have met in an equation.
@@ -252,7 +252,7 @@ class _Tighten:
             if solved is not node:
                 again: Node = yield self.visit(solved, facts)
                 return again
-        single = single_value(variables, rows, facts) or divided_value(variables, rows, facts)
+        single = unique_value(variables, rows, facts) or unique_value_by_equation(variables, rows, facts)
         fewer = self.without_single(node, variables, rows, body, single)
         if fewer is None and any(row.kind == "eq" for row in rows):
             systems = systems_by_remainders(graph, variables, rows, body, facts)
@@ -273,7 +273,7 @@ class _Tighten:
             limits, outer = nest(graph, rows, variables, facts)
             limits = tuple(_with_known_quotients(limit, facts) for limit in limits)
             # What the rows say of one variable together may leave it a single value.
-            single = single_value(variables, tuple(bound_rows(limits)), facts)
+            single = unique_value(variables, tuple(bound_rows(limits)), facts)
             fewer = self.without_single(node, variables, rows, new, single)
             if fewer is None:
                 return self.close(limits, outer, new, facts)
@@ -281,7 +281,7 @@ class _Tighten:
         return again
 
     def without_single(
-        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: Single | None
+        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
         """Return the sum with the variables in `single` replaced by their only values; None if that changes nothing."""
         if single is None:
@@ -290,7 +290,7 @@ class _Tighten:
         left = [v for v in variables if v not in mapping]
         rows = substitute_all((*rows, *guards), mapping)
         # What follows from the definition of the new quotient would bring it into the system again.
-        rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
+        rows = tuple(row for row in rows if not (row.form.compounds() and is_implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
@@ -348,7 +348,7 @@ def _named(graph: Graph, part: Any) -> str:
     for v in sorted(part.form.atoms()):
         names[v] = unlike(graph.names[v], set(names.values()))
     form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
-    return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
+    return f"{extrema_text(form)} {'>=' if part.kind == 'ge' else '=='} 0"
 
 
 def without_unused_indices(
@@ -383,10 +383,10 @@ def without_unused_indices(
         if limit.variable in body.free or any(limit.variable in row.form.atoms() for row in bound_rows(behind)):
             continue
         known = (*facts, *bound_rows(before))
-        filled = never_empty([limit], known)
-        count = number_of_values(limit)
+        filled = are_ranges_nonempty([limit], known)
+        count = length_of_range(limit)
         if op == "prod":
-            if count is None or not (filled or implied(Row("ge", count), known)):
+            if count is None or not (filled or is_implied(Row("ge", count), known)):
                 continue
             if not (filled or may_evaluate(body, (*known, *bound_rows(behind)))):
                 continue

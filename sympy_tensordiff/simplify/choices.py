@@ -10,9 +10,9 @@ from sympy_tensordiff.graph.interning import Recursion, breadth_first, is_total,
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
-from sympy_tensordiff.integer.unfolding import divided_by
+from sympy_tensordiff.integer.unfolding import symbolic_divisors
 
 LIMIT = 32
 """Cotangents of more nodes count as unconditional: products with all of their choices would explode."""
@@ -37,22 +37,22 @@ class Choices:
             return False
         if node.plain:
             total = node.total or is_reciprocal(node, facts)
-            return total and all(implied(needed, facts) for needed in self.read_conditions(node))
+            return total and all(is_implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
         if key not in self.defined:
             if node.op in ("guard", "sum", "prod"):
                 variables, inside, body = self.inside(node, facts)
                 rows = inside[len(facts) :]
                 # Bounds are computed of empty ranges, too.
-                found = all(implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                found = all(is_implied(needed, facts) for needed in divisible([row.form for row in rows]))
                 for entry, known in tested_data(self.graph, variables, rows, facts):
-                    found = found and all(implied(needed, known) for needed in inside_shape(self.graph, entry))
+                    found = found and all(is_implied(needed, known) for needed in inside_shape(self.graph, entry))
                 found = found and (
-                    (row is not None and implied(row, inside)) or (yield self.is_defined(body, inside, row))
+                    (row is not None and is_implied(row, inside)) or (yield self.is_defined(body, inside, row))
                 )
             else:
                 found = is_total(node.op, node.data, node.args)
-                found = found and all(implied(needed, facts) for needed in defining_constraints(self.graph, node))
+                found = found and all(is_implied(needed, facts) for needed in defining_constraints(self.graph, node))
                 for arg in node.args:
                     found = found and (yield self.is_defined(arg, facts, row))
             self.defined[key] = found
@@ -102,7 +102,7 @@ class Choices:
         if key not in self.zero:
             if node.op in ("guard", "sum"):
                 _, inside, body = self.inside(node, facts)
-                found = implied(row, inside) or (yield self.vanishes_without(body, row, inside))
+                found = is_implied(row, inside) or (yield self.vanishes_without(body, row, inside))
             elif is_power(node):
                 found = yield self.vanishes_without(node.args[0], row, facts)
             elif node.op in ("add", "mul", "select"):
@@ -181,7 +181,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
 def is_reciprocal(node: Node, facts: Rows) -> bool:
     """Whether `node` is a constant power of an index form that `facts` imply to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
-    return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
+    return base.op == "index" and exponent.op == "const" and is_implied(Row("ge", base.data - 1), facts)
 
 
 def is_power(node: Node) -> bool:
@@ -206,7 +206,7 @@ def defining_constraints(graph: Graph, node: Node) -> Rows:
 
 def divisible(forms: Iterable[Affine]) -> Rows:
     """Return the constraints that all divisors in `forms` are positive."""
-    return positive_rows(divided_by(forms))
+    return positive_rows(symbolic_divisors(forms))
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:

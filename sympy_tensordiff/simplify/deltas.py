@@ -11,11 +11,17 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.clamps import cases_of_clamps
-from sympy_tensordiff.integer.data import data_terms, is_opaque, partition_data, selected_in, tested
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.clamps import split_first_clamp
+from sympy_tensordiff.integer.data import (
+    constraints_for_the_body,
+    data_terms,
+    depends_only_indirectly,
+    partition_data,
+    variables_in_indirect_indices,
+)
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
-from sympy_tensordiff.integer.solving import residues, solve_equations
+from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -52,7 +58,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
         more, more_rows, inside = graph.open(waiting)
         return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
-    classes = None if linear(rows) else residues(frozenset(variables), rows)
+    classes = None if linear(rows) else split_by_residue(frozenset(variables), rows)
     if classes is not None:
         return graph.add([summation(graph, variables, case, body) for case in classes])
     solution = solve_equations(graph, variables, rows)
@@ -62,7 +68,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
-    clamped = None if linear(rows) else cases_of_clamps(graph.names, frozenset(kept), rows)
+    clamped = None if linear(rows) else split_first_clamp(graph.names, frozenset(kept), rows)
     if clamped is not None:
         return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)
@@ -91,11 +97,11 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
     """Return the constraints that the body tests, as no loop bound expresses them or their data may be outside."""
-    found = tested(rows, variables)
+    found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
     for row in data:
-        if row not in found and not selected_in(row.form).isdisjoint(variables):
-            sure = all(implied(inside, plain) for inside in graph.inside_data([row.form]))
+        if row not in found and not variables_in_indirect_indices(row.form).isdisjoint(variables):
+            sure = all(is_implied(inside, plain) for inside in graph.inside_data([row.form]))
             if not sure and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
                 found.append(row)
     return found
@@ -103,7 +109,7 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
 
 def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
     """Return ``(variable, sign)`` for each of `variables` that `row` bounds: 1 from below, -1 from above."""
-    held = row.form.atoms().intersection(variables) - selected_in(row.form)
+    held = row.form.atoms().intersection(variables) - variables_in_indirect_indices(row.form)
     return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
 
 
@@ -143,7 +149,9 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     if body.op == "guard":
         tests = _tests(graph, (*rows, *body.data), variables)
         # An equation with an index that selects no data in it is solved, whatever other indices select.
-        stay = all(row in tests and (row.kind == "ge" or is_opaque(row.form, variables)) for row in body.data)
+        stay = all(
+            row in tests and (row.kind == "ge" or depends_only_indirectly(row.form, variables)) for row in body.data
+        )
         return not stay or guarded(graph, variables, rows, body.args[0])
     if terms_with_guards(graph, tied, body) is not None:
         return True
@@ -231,7 +239,9 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
         return (), ()
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
-    apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
+    apart = (
+        row for row in rows if variables_in_indirect_indices(row.form).isdisjoint(variables)
+    )  # data is tested in any case
     return guards, partition(apart, variables)[1]
 
 

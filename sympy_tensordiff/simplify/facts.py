@@ -22,12 +22,12 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitut
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.extrema import parts_in, split_clamps
-from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.extrema import positive_parts_in, split_clamps
+from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
-from sympy_tensordiff.integer.unfolding import divided_by
-from sympy_tensordiff.integer.values import at_extreme, is_nonempty
+from sympy_tensordiff.integer.unfolding import symbolic_divisors
+from sympy_tensordiff.integer.values import at_least_slack, has_point
 from sympy_tensordiff.simplify.choices import inside_shape
 
 
@@ -60,7 +60,7 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
             # One with a maximum is two cases, of which every question would be asked.
-            if linear((row,)) or not parts_in((row.form,)):
+            if linear((row,)) or not positive_parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
@@ -68,7 +68,7 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     """Return the constraints that are declared, and that each extent, and each factor of one, is at least 1."""
     extents = extents_of([*roots, *graph.integers.values()])
-    sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_in(extents))]
+    sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_of_products(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
     return normalise_rows((*graph.granted, *positive_rows([size for size in sizes if size.terms]))) or ()
 
@@ -86,12 +86,12 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
     found: list[Row] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
         for row in inside_shape(graph, node):
-            extreme = at_extreme(row, bound, context)
+            extreme = at_least_slack(row, bound, context)
             if extreme is not None:
                 found.append(extreme)
     if not linear(found):
         parts = [part for row in found for part in split_clamps(row, row.form.atoms())]
-        found = [row for row in parts if linear((row,)) or not implied(row, ())]
+        found = [row for row in parts if linear((row,)) or not is_implied(row, ())]
     return normalise_rows(found) or ()
 
 
@@ -112,7 +112,7 @@ def iterate_unconditional(
         seen.add((node, context))
         if node.op in BINDERS:
             variables, rows, body = graph.inside(node, bound)
-            if node.op in RANGED and not is_nonempty(rows, variables, (*known, *context)):
+            if node.op in RANGED and not has_point(rows, variables, (*known, *context)):
                 seen.discard((node, context))  # another expression may know more
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
@@ -133,12 +133,12 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
         If nothing tells that a divisor is not negative.
     """
     # That something is divided by it is no reason for a divisor to be positive.
-    facts = tuple(row for row in input_facts(graph, roots) if not divided_by([row.form])) if divisors else ()
+    facts = tuple(row for row in input_facts(graph, roots) if not symbolic_divisors([row.form])) if divisors else ()
     for divisor in sorted(divisors):
         positive = Row("ge", divisor - 1)
-        if implied(positive, facts):
+        if is_implied(positive, facts):
             continue
-        if not implied(Row("ge", divisor), facts):
+        if not is_implied(Row("ge", divisor), facts):
             shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
             is_symbol = len(divisor.terms) == 1 and not divisor.constant
             way_out = "" if is_symbol else f"; give {shown} a name of its own, and write the extents with it"
@@ -147,7 +147,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
                 "or made of such extents and of symbols that are declared so, Symbol('m', integer=True, positive=True)"
                 + way_out
             )
-        if not all(implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
+        if not all(is_implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
             graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
 
 
@@ -166,8 +166,8 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
         if node.op in BINDERS:
             _, rows, inside = graph.open(node)
             body = (inside,)
-        plain = tuple(row for row in rows if not divided_by([row.form]))
-        if divisor in divided_by(_forms(node, rows)):
+        plain = tuple(row for row in rows if not symbolic_divisors([row.form]))
+        if divisor in symbolic_divisors(_forms(node, rows)):
             conditions = (*around, *(plain if node.op == "guard" else ()))
             found[conditions] = None
         stack += [(arg, (*around, *plain)) for arg in body]
@@ -181,7 +181,7 @@ def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
         for node in reachable(body)
         for form in _forms(node, node.data if node.op in RANGED or node.op == "guard" else ())
     ]
-    new = (divisor.substitute(mapping) for divisor in divided_by(forms))
+    new = (divisor.substitute(mapping) for divisor in symbolic_divisors(forms))
     return all(not divisor.is_constant or divisor.constant >= 1 for divisor in new)
 
 
@@ -225,7 +225,7 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
         name: selection
         for name, selections in found.items()
         for extent, selection in selections.items()
-        if all(implied(Row("ge", other - extent), facts) for other in selections)
+        if all(is_implied(Row("ge", other - extent), facts) for other in selections)
     }
 
 

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import data_terms, without_tied_data
-from sympy_tensordiff.integer.implication import implied, is_empty, without_redundant
+from sympy_tensordiff.integer.data import data_terms, eliminate_entries_by_equations
+from sympy_tensordiff.integer.implication import is_empty, is_implied, without_redundant
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.values import single_value
+from sympy_tensordiff.integer.values import unique_value
 from sympy_tensordiff.simplify.facts import has_positive_divisors
 
 
@@ -31,7 +31,7 @@ def tighten_to_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]
     """Return `rows` without redundant ones, and with an equation for each index that they leave a single value."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
-        single = single_value([v], rows)
+        single = unique_value([v], rows)
         if single is not None:
             rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
     return tuple(_as_equation(row, (*facts, *rows), sizes) for row in rows)
@@ -39,7 +39,7 @@ def tighten_to_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]
 
 def _as_equation(row: Row, known: Rows, sizes: frozenset[int]) -> Row:
     """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints as they are."""
-    meets = row.kind == "ge" and not row.form.atoms() <= sizes and implied(Row("ge", -row.form), known)
+    meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Row("ge", -row.form), known)
     return Row("eq", row.form) if meets else row
 
 
@@ -140,7 +140,7 @@ def _arguments(part: Node) -> Sequence[Node]:
 def _without_data(graph: Graph, row: Row, solution: Substitution, part: Node) -> Node:
     """Return `part` with the data in the equation `row` replaced by its other terms."""
     part = graph.substitute(part, solution) if solution else part
-    return graph.map_forms(part, lambda form: without_tied_data(form, (row,)))
+    return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
@@ -190,7 +190,7 @@ def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> No
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():
             above = tuple(sorted((*rest, Row("ge", form - 1))))
-            if above in guards and implied(Row("ge", form), (*facts, *rest)):
+            if above in guards and is_implied(Row("ge", form), (*facts, *rest)):
                 return graph.guard((*rest, Row("ge", -form)), term.args[0])
     return term
 
@@ -294,8 +294,8 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     one, two = _halves(first), _halves(second)
     if one is None or two is None:
         return None
-    common = [row for row in one if implied(row, (*facts, *second))]
-    common += [row for row in two if implied(row, (*facts, *first))]
+    common = [row for row in one if is_implied(row, (*facts, *second))]
+    common += [row for row in two if is_implied(row, (*facts, *first))]
     known = (*facts, *common)
     for row in one:
         for other in two:

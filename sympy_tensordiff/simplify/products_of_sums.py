@@ -23,10 +23,10 @@ from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
-from sympy_tensordiff.integer.values import bound_rows, never_empty, number_of_values
+from sympy_tensordiff.integer.values import are_ranges_nonempty, bound_rows, length_of_range
 from sympy_tensordiff.simplify.choices import is_chosen
 
 Limits = Sequence[Bounds]
@@ -130,7 +130,7 @@ class ProductsOfSums:
             return None
         condition = body.args[0]
         outside = condition.free.isdisjoint([limit.variable for limit in limits])
-        return body if outside and (never_empty(limits, facts) or self.may_evaluate(condition, facts)) else None
+        return body if outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
         """Return `factor`, a guard, as factors that do not depend on the `limits` of a sum and can leave it, and the
@@ -149,7 +149,7 @@ class ProductsOfSums:
         """Return the sum of the product of `factors`, free factors outside, unconnected groups as factors."""
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
-        runs = never_empty(limits, facts)
+        runs = are_ranges_nonempty(limits, facts)
         chosen = any(is_chosen(self.graph, factor) for factor in factors if factor not in free)
         outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
@@ -184,7 +184,9 @@ class ProductsOfSums:
         for limits, factors in groups:
             known = (*facts, *bound_rows(limits))
             others = [limit for other, _ in groups if other is not limits for limit in other]
-            if not never_empty(others, facts) and not all(self.may_evaluate(factor, known) for factor in factors):
+            if not are_ranges_nonempty(others, facts) and not all(
+                self.may_evaluate(factor, known) for factor in factors
+            ):
                 return False
         return True
 
@@ -205,7 +207,7 @@ class ProductsOfSums:
             bound = [factor for factor in factors if not factor.free.isdisjoint(inner)]
             if not self.is_better(limits[n:], free, bound):
                 continue
-            if never_empty(limits[n:], known) or all(self.may_evaluate(factor, known) for factor in free):
+            if are_ranges_nonempty(limits[n:], known) or all(self.may_evaluate(factor, known) for factor in free):
                 inside = self.product(limits[n:], bound, known)
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
@@ -215,12 +217,12 @@ class ProductsOfSums:
 
         None if it is unknown, or if `factors` may be undefined where there are no values.
         """
-        count = number_of_values(limit)
-        if count is None or never_empty([limit], facts):
+        count = length_of_range(limit)
+        if count is None or are_ranges_nonempty([limit], facts):
             return count
         if not all(self.may_evaluate(factor, facts) for factor in factors):
             return None
-        return count if implied(Row("ge", count), facts) else positive_part(count)
+        return count if is_implied(Row("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
         """Whether the `inner` sum without the factors `free` falls apart, or depends on fewer indices."""
@@ -256,8 +258,8 @@ class ProductsOfSums:
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
         free = [term for term in body.args if term.free.isdisjoint(variables)]
-        counts = [number_of_values(limit) for limit in limits]
-        if not free or not never_empty(limits, facts):
+        counts = [length_of_range(limit) for limit in limits]
+        if not free or not are_ranges_nonempty(limits, facts):
             return None
         numbers = []
         for count in counts:

@@ -17,12 +17,12 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
+from sympy_tensordiff.integer.data import DataEntry, data_entries, variables_in_indirect_indices
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
-from sympy_tensordiff.integer.implication import implied, is_empty, unimplied
+from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
-from sympy_tensordiff.integer.unfolding import multiplied
+from sympy_tensordiff.integer.unfolding import times_divisors
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
@@ -105,7 +105,7 @@ class WrittenReads:
         held = tuple(v for v in read.variables if v in read.form.atoms())
         forms = instance(graph, graph.index(read.form), held, graph.index(row.form))
         return forms is not None and any(
-            all(implied(other.substitute(found), facts) for other in read.rows)
+            all(is_implied(other.substitute(found), facts) for other in read.rows)
             and all(graph.substitute(test, found) in conditions for test in read.conditions)
             for found in self._completed(read, dict(forms), facts)
         )
@@ -145,7 +145,7 @@ class WrittenReads:
             needed = inside.form.atoms().union(*(test.free for test in conditions))
             rows = project_exactly(around, frozenset(bound).difference(needed))
             if rows is None:  # what selects data in conditions stays
-                needed = needed.union(*(selected_in(row.form) for row in around))
+                needed = needed.union(*(variables_in_indirect_indices(row.form) for row in around))
                 rows = project_exactly(around, frozenset(bound).difference(needed))
             if rows is not None and not is_empty(rows):
                 yield _Written(inside.form, tuple(v for v in bound if v in needed), rows, conditions)
@@ -208,12 +208,12 @@ class _Explicit:
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
         """Return the constraints in `rows` that neither `facts` nor the reads of the function prove."""
-        return tuple([row for row in unimplied(rows, facts) if not self.proven(row, facts)])
+        return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Row, facts: Rows) -> bool:
         """Return whether `row` follows from `facts` times divisors, or from a read of the function."""
-        more = multiplied(facts) if row.form.compounds() else ()
-        return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
+        more = times_divisors(facts) if row.form.compounds() else ()
+        return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
     def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
         """Return the guard or binder `node` with other variables, constraints and body."""

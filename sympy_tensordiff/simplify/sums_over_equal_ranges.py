@@ -18,7 +18,7 @@ from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.rows import renaming
+from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
 from sympy_tensordiff.simplify.signs import content_of
 
@@ -180,7 +180,7 @@ def _merge_group(
     terms = []
     for number, _, node in group:
         own, _, body = graph.open(node)
-        body = graph.substitute(body, renaming(own, variables))
+        body = graph.substitute(body, renaming_map(own, variables))
         factor, body = graph.split_coefficient(body)
         terms.append(
             _with_equations(graph, number * factor, body) if selected else Term(number * factor, graph.factors(body))

@@ -16,10 +16,10 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import linear, range_rows, shape_rows
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.values import find_point, hardest
+from sympy_tensordiff.integer.values import find_point, least_slack_point
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import data_of, is_data, relation_row, to_affine
@@ -83,11 +83,13 @@ class ReadContext(NamedTuple):
         """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
         None if it always holds or no such point is found.
         """
-        if implied(inside, self.rows):
+        if is_implied(inside, self.rows):
             return None
         variables = range(len(self.names))
         rows = (*self.rows, inside.negation())
-        ends = [Row("eq", Affine({v: 1}) - end) for v, end in hardest(inside, variables[::-1], self.rows).items()]
+        ends = [
+            Row("eq", Affine({v: 1}) - end) for v, end in least_slack_point(inside, variables[::-1], self.rows).items()
+        ]
         return find_point([*rows, *ends], variables) or find_point(rows, variables)
 
 

@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divide_with_rest
 from sympy_tensordiff.symbolic import depth, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar, argument, arguments
 from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
@@ -308,7 +308,7 @@ def _products_of_remainders(form: Affine) -> set[Product]:
                 products.setdefault(found, set()).update([v] if isinstance(v, Product) else [])
     result: set[Product] = set()
     for found, factor in factors.items():
-        multiple, rest = divided(factor, found.divisor)
+        multiple, rest = divide_with_rest(factor, found.divisor)
         if multiple.is_constant and rest == Affine():
             result |= products[found]
     return result

@@ -29,9 +29,9 @@ from sympy.tensor.array.expressions.array_expressions import ArrayElement, Array
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import greatest, least
-from sympy_tensordiff.integer.products import divided, quotient_by, times
-from sympy_tensordiff.integer.rows import renaming
+from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
+from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
+from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
@@ -103,7 +103,7 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     form, atoms = parse(expr)
     if not atoms:
         return form
-    return form.substitute(renaming(range(len(atoms)), [variable(atom) for atom in atoms]))
+    return form.substitute(renaming_map(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
 def relation_row(relation: Any, difference: Affine) -> Row:
@@ -201,7 +201,7 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
     """
     slots: Slots = {}
-    whole, rest = divided(*_quotient_form(expr, slots))
+    whole, rest = divide_with_rest(*_quotient_form(expr, slots))
     if rest != Affine():
         raise IndexExpressionError(
             f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
@@ -254,7 +254,7 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     forms = [form * (common // denominator) for form, denominator in parts]
     if isinstance(expr, Abs):
         forms.append(-forms[0])
-    return least(forms) if isinstance(expr, Min) else greatest(forms), common
+    return minimum_of(forms) if isinstance(expr, Min) else maximum_of(forms), common
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:

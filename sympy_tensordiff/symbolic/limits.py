@@ -8,7 +8,7 @@ from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.real_values import refuse_imaginary
@@ -56,7 +56,7 @@ def checked_extent(value: Any, owner: str) -> Expr:
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
     if not linear([form]) and data_entries([form]):
         raise ShapeError(f"{owner} has the extent {extent}, which is data: an extent must be a number, or a symbol")
-    if not linear([form]) and parts_in((form,)):
+    if not linear([form]) and positive_parts_in((form,)):
         raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a maximum or minimum")
     if form.is_constant and form.constant < 1:
         raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")

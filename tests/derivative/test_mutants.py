@@ -395,7 +395,7 @@ def ceil_in_place_of_floor(patches):
 
 
 def rows_not_tightened(patches):
-    patches.function(values, "to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
+    patches.function(values, "tighten_by_congruences", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
 
 
 def a_redundant_row_too_many(patches):
@@ -503,7 +503,7 @@ def pair_of_fourier_motzkin_dropped(patches):
 
 
 def factors_taken_out_of_empty_sums(patches):
-    patches.function(values, "never_empty", lambda original, limits, known: True)
+    patches.function(values, "are_ranges_nonempty", lambda original, limits, known: True)
 
 
 def reads_left_unguarded(patches):
@@ -515,7 +515,7 @@ def slopes_multiplied_where_nothing_is_chosen(patches):
 
 
 def sums_taken_for_nonempty(patches):
-    patches.function(values, "is_nonempty", lambda original, rows, variables, known: True)
+    patches.function(values, "has_point", lambda original, rows, variables, known: True)
 
 
 MUTANTS = [

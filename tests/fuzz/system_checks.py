@@ -13,7 +13,7 @@ from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, smith
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant
+from sympy_tensordiff.integer.implication import FALSE, is_empty, is_implied, maximum, minimum, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.solving import solve_equations
 from sympy_tensordiff.integer.values import count_points, find_point
@@ -116,7 +116,7 @@ def check_redundancy(system: IndexSystem, found: Sequence[Points]) -> None:
     reduced = remove_redundant(system.rows, system.facts)
     for row in reduced if reduced != (FALSE,) else ():
         others = (*system.facts, *(other for other in reduced if other is not row))
-        expect(not implied(row, others), "a redundant row", system, row)
+        expect(not is_implied(row, others), "a redundant row", system, row)
     for values, inside in zip(system.draws, found, strict=True):
         same = np.array_equal(points(reduced, system.box, values), inside)
         expect(same, "the points of the irredundant rows", system, values, reduced)
@@ -130,7 +130,7 @@ def check_implications(generator: random.Random, system: IndexSystem, found: Seq
     least, most = minimum(form, known), maximum(form, known)
     modulus = generator.randint(2, 4)
     candidates = [Row("ge", form), Row("mod", form, modulus), Row("eq", random_form(generator, names, 1, 1))]
-    proven = [row for row in candidates if implied(row, known)]
+    proven = [row for row in candidates if is_implied(row, known)]
     for values, inside in zip(system.draws, found, strict=True):
         if not len(inside):
             continue

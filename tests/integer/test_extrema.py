@@ -10,12 +10,12 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.extrema import (
     cases,
     extrema_in,
-    greatest,
-    least,
-    parts_in,
+    maximum_of,
+    minimum_of,
     positive_part,
+    positive_parts_in,
 )
-from sympy_tensordiff.integer.implication import implied, is_empty, remove_redundant
+from sympy_tensordiff.integer.implication import is_empty, is_implied, remove_redundant
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.integer.values import count_points, find_point
 
@@ -35,7 +35,7 @@ def random_form(generator, depth=2, products=False):
     kind = generator.randrange(4 + products)
     if kind < 2:
         more = [random_form(generator, 0)] if generator.random() < 0.3 else []
-        return (greatest, least)[kind]([form, other, *more])
+        return (maximum_of, minimum_of)[kind]([form, other, *more])
     return (form + quotient(other, 3), form + 2 * positive_part(other) - other, times(n, positive_part(other)))[
         kind - 2
     ]
@@ -45,7 +45,7 @@ def test_forms_have_the_values_of_what_they_stand_for():
     for seed in range(150):
         generator = random.Random(seed)
         forms = [random_form(generator, products=True) for _ in range(3)]
-        most, fewest, part = greatest(forms), least(forms), positive_part(forms[0])
+        most, fewest, part = maximum_of(forms), minimum_of(forms), positive_part(forms[0])
         rest, found = extrema_in(most + 2 * forms[1])
         mapping = {"i": random_form(generator), "n": forms[2]}
         moved = most.substitute(mapping)
@@ -71,7 +71,7 @@ def test_systems_agree_with_enumeration(start):
         inside = [point for point in POINTS if all(row.holds(point) for row in rows)]
         if is_empty(rows, BOX):
             assert not inside
-        if implied(asked, (*rows, *BOX)):
+        if is_implied(asked, (*rows, *BOX)):
             assert all(asked.holds(point) for point in inside)
         kept = remove_redundant(rows, BOX)
         assert inside == [point for point in POINTS if all(row.holds(point) for row in kept)]
@@ -85,15 +85,15 @@ def test_cases_have_the_points_of_the_rows_once():
         generator = random.Random(seed)
         rows = [Row("ge", random_form(generator)) for _ in range(2)]
         systems = list(cases(rows, limit=None))
-        assert not any(parts_in(row.form for row in system) for system in systems)
+        assert not any(positive_parts_in(row.form for row in system) for system in systems)
         for point in generator.sample(POINTS, 60):
             holding = [system for system in systems if all(row.holds(point) for row in system)]
             assert len(holding) == all(row.holds(point) for row in rows)
 
 
 def test_one_maximum_has_one_form():
-    assert greatest([i, j]) == greatest([j, i]) == -least([-i, -j]) == i + j - least([i, j])
-    assert greatest([i + 3, i]) == i + 3
+    assert maximum_of([i, j]) == maximum_of([j, i]) == -minimum_of([-i, -j]) == i + j - minimum_of([i, j])
+    assert maximum_of([i + 3, i]) == i + 3
     assert positive_part(3 - 3 * i) == 3 * positive_part(1 - i)
     assert positive_part(-positive_part(i)) == Affine()
-    assert pickle.loads(pickle.dumps(greatest([i, n]))) == greatest([i, n])
+    assert pickle.loads(pickle.dumps(maximum_of([i, n]))) == maximum_of([i, n])

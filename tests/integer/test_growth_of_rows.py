@@ -10,7 +10,7 @@ import pytest
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, implication, nests
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.nests import bounds, order
 from sympy_tensordiff.integer.products import Product, times
 from sympy_tensordiff.integer.solving import solve_equations
@@ -83,7 +83,7 @@ def test_rows_of_products_say_something_of_the_products_that_are_stated(monkeypa
         return asked[-1]
 
     monkeypatch.setattr(implication, "system", watched)
-    assert implied(Row("ge", question), rows)
+    assert is_implied(Row("ge", question), rows)
     assert max(len(known.images) for known in asked) <= 20
     assert max(len(v.factors) for known in asked for v in known.images if isinstance(v, Product)) <= 3
 
@@ -115,7 +115,7 @@ def test_projection_of_no_more_than_so_many_rows(seed, monkeypatch):
     assert max(given[1:]) <= 13 < len(rows)
     full = fourier_motzkin.project(rows, "abcd")
     assert full is not None
-    assert all(implied(row, full) for row in shadow)
+    assert all(is_implied(row, full) for row in shadow)
 
 
 def between_planes(random):

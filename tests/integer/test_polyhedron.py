@@ -10,11 +10,11 @@ from fuzz.system_checks import nest_of
 from fuzz.systems import points, random_form, random_system
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.implication import FALSE, implied, remove_redundant
+from sympy_tensordiff.integer.implication import FALSE, is_implied, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.integer.rows import normalise_rows
-from sympy_tensordiff.integer.unfolding import without_quotients
+from sympy_tensordiff.integer.unfolding import eliminate_floors
 from sympy_tensordiff.integer.values import count_points, find_point
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
@@ -40,13 +40,13 @@ def between(low, form, high):
 
 
 def test_implied_of_constants_and_empty_systems():
-    assert implied(ge(Affine.of(0)), [])
-    assert not implied(ge(Affine.of(-1)), [])
-    assert implied(ge(Affine.of(-1)), [ge(H), ge(-H - 1)])
-    assert implied(mod(2 * H + 1, 2), [ge(H), ge(-H - 1)])
-    assert not implied(mod(2 * H + 1, 2), [ge(H)])
-    assert not implied(ge(H), [ge(J)])
-    assert implied(ge(H), [ge(J), ge(-J - 1)])
+    assert is_implied(ge(Affine.of(0)), [])
+    assert not is_implied(ge(Affine.of(-1)), [])
+    assert is_implied(ge(Affine.of(-1)), [ge(H), ge(-H - 1)])
+    assert is_implied(mod(2 * H + 1, 2), [ge(H), ge(-H - 1)])
+    assert not is_implied(mod(2 * H + 1, 2), [ge(H)])
+    assert not is_implied(ge(H), [ge(J)])
+    assert is_implied(ge(H), [ge(J), ge(-J - 1)])
 
 
 # Redundancy
@@ -88,7 +88,7 @@ def test_no_bound_follows_from_what_stands_outside():
             )
             assert own is not None
             for row in own:
-                assert not implied(row, [*outside, *(other for other in own if other != row)])
+                assert not is_implied(row, [*outside, *(other for other in own if other != row)])
             outside += own
 
 
@@ -190,7 +190,7 @@ def test_quotients_of_loops_are_written_out(seed):
     names = tuple(box)
     form = random_form(random, names, 1) + random.choice((1, -1)) * quotient(random_form(random, names), 3)
     row = Row(("ge", "eq")[seed % 2], form)
-    written = without_quotients(row, frozenset(names))
+    written = eliminate_floors(row, frozenset(names))
     if written is not None:
         assert not any(part.form.quotients() for part in written)
         assert np.array_equal(points([row], box, {}), points(written, box, {}))

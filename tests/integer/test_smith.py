@@ -17,9 +17,9 @@ from sympy.polys.matrices import DomainMatrix
 
 from sympy_tensordiff.integer.smith import (
     Congruence,
+    IntegerSolution,
     Smith,
-    Solution,
-    Term,
+    SolutionTerm,
     cokernel,
     kernel_basis,
     pseudo_inverse,
@@ -156,7 +156,7 @@ def particular(solution, right, width):
 def check_solution(matrix, width, right_sides, box):
     """`solve` against all ``x`` of a box: what they reach is accepted, what is accepted is reached."""
     solution = solve(matrix, width)
-    assert isinstance(solution, Solution)
+    assert isinstance(solution, IntegerSolution)
     assert all(modulus > 1 for _, modulus in solution.congruences)
     assert [modulus for _, modulus in solution.congruences] == [t.factor for t in solution.particular if t.factor > 1]
     assert all(2 * abs(c) <= modulus for row, modulus in solution.congruences for c in row)
@@ -222,41 +222,45 @@ def test_solve_has_the_index_of_the_smith_form():
     "matrix, factors, solution",
     [
         # Fig. 3 of the paper, and fig. 4.
-        ([[1, -2]], (1,), Solution((Term((1,), 1, (1, 0)),), (), (), ((2, 1),))),
-        ([[1, -2, -2]], (1,), Solution((Term((1,), 1, (1, 0, 0)),), (), (), ((0, 1, -1), (2, 1, 0)))),
+        ([[1, -2]], (1,), IntegerSolution((SolutionTerm((1,), 1, (1, 0)),), (), (), ((2, 1),))),
+        ([[1, -2, -2]], (1,), IntegerSolution((SolutionTerm((1,), 1, (1, 0, 0)),), (), (), ((0, 1, -1), (2, 1, 0)))),
         # x[2*i + 4*j]: the paper drops this congruence.
-        ([[2, 4]], (2,), Solution((Term((1,), 2, (1, 0)),), (Congruence((1,), 2),), (), ((2, -1),))),
+        ([[2, 4]], (2,), IntegerSolution((SolutionTerm((1,), 2, (1, 0)),), (Congruence((1,), 2),), (), ((2, -1),))),
         # x[2*i + 4*j, 3*j]
         (
             [[2, 4], [0, 3]],
             (1, 6),
-            Solution(
-                (Term((1, 0), 2, (1, 0)), Term((0, 1), 3, (-2, 1))),
+            IntegerSolution(
+                (SolutionTerm((1, 0), 2, (1, 0)), SolutionTerm((0, 1), 3, (-2, 1))),
                 (Congruence((1, 0), 2), Congruence((0, 1), 3)),
                 (),
                 (),
             ),
         ),
         # x[2*i, i]: no congruence, the equation says it all.
-        ([[2], [1]], (1,), Solution((Term((0, 1), 1, (1,)),), (), ((1, -2),), ())),
+        ([[2], [1]], (1,), IntegerSolution((SolutionTerm((0, 1), 1, (1,)),), (), ((1, -2),), ())),
         # x[6*i + 10*j + 15*k]: no two coefficients are coprime, all three are.
-        ([[6, 10, 15]], (1,), Solution((Term((1,), 1, (1, 1, -1)),), (), (), ((0, 3, -2), (5, 0, -2)))),
+        ([[6, 10, 15]], (1,), IntegerSolution((SolutionTerm((1,), 1, (1, 1, -1)),), (), (), ((0, 3, -2), (5, 0, -2)))),
         # x[i + j, i - j]
         (
             [[1, 1], [1, -1]],
             (1, 2),
-            Solution((Term((1, 0), 1, (1, 0)), Term((1, -1), 2, (-1, 1))), (Congruence((1, 1), 2),), (), ()),
+            IntegerSolution(
+                (SolutionTerm((1, 0), 1, (1, 0)), SolutionTerm((1, -1), 2, (-1, 1))), (Congruence((1, 1), 2),), (), ()
+            ),
         ),
         # x[i, i + j, j]
         (
             [[1, 0], [1, 1], [0, 1]],
             (1, 1),
-            Solution((Term((1, 0, 0), 1, (1, 0)), Term((0, 0, 1), 1, (0, 1))), (), ((1, -1, 1),), ()),
+            IntegerSolution(
+                (SolutionTerm((1, 0, 0), 1, (1, 0)), SolutionTerm((0, 0, 1), 1, (0, 1))), (), ((1, -1, 1),), ()
+            ),
         ),
-        ([[-3]], (3,), Solution((Term((1,), 3, (-1,)),), (Congruence((1,), 3),), (), ())),
-        ([[0]], (), Solution((), (), ((1,),), ((1,),))),
-        ([[0, 0]], (), Solution((), (), ((1,),), ((1, 0), (0, 1)))),
-        ([[-1, 0], [0, 0]], (1,), Solution((Term((1, 0), 1, (-1, 0)),), (), ((0, 1),), ((0, 1),))),
+        ([[-3]], (3,), IntegerSolution((SolutionTerm((1,), 3, (-1,)),), (Congruence((1,), 3),), (), ())),
+        ([[0]], (), IntegerSolution((), (), ((1,),), ((1,),))),
+        ([[0, 0]], (), IntegerSolution((), (), ((1,),), ((1, 0), (0, 1)))),
+        ([[-1, 0], [0, 0]], (1,), IntegerSolution((SolutionTerm((1, 0), 1, (-1, 0)),), (), ((0, 1),), ((0, 1),))),
     ],
 )
 def test_chosen_matrices(matrix, factors, solution):
@@ -268,9 +272,9 @@ def test_chosen_matrices(matrix, factors, solution):
 
 def test_no_rows_and_no_columns():
     assert smith_decomposition([], columns=2) == Smith((), (), ((1, 0), (0, 1)), 0, ())
-    assert solve([], columns=2) == Solution((), (), (), ((1, 0), (0, 1)))
+    assert solve([], columns=2) == IntegerSolution((), (), (), ((1, 0), (0, 1)))
     assert smith_decomposition([[], []]) == Smith(((1, 0), (0, 1)), ((), ()), (), 0, ())
-    assert solve([[], []]) == Solution((), (), ((1, 0), (0, 1)), ())
+    assert solve([[], []]) == IntegerSolution((), (), ((1, 0), (0, 1)), ())
     assert smith_decomposition([], columns=0) == Smith((), (), (), 0, ())
     assert pseudo_inverse([], columns=2) == ((), ())
     assert pseudo_inverse([[], []]) == ()

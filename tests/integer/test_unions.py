@@ -4,7 +4,7 @@ import random
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.fourier_motzkin import common_rows
+from sympy_tensordiff.integer.fourier_motzkin import constraints_on_union
 
 BOX = range(-3, 4)
 
@@ -23,7 +23,7 @@ def test_what_is_joined_holds_in_every_system():
     bounded = 0
     for seed in range(60):
         given = systems(seed)
-        rows = common_rows(given, ["k", "i"])
+        rows = constraints_on_union(given, ["k", "i"])
         common = set(given[0]).intersection(*given[1:])
         assert common <= set(rows)
         bounded += len(rows) - len(common)
@@ -38,9 +38,9 @@ def test_a_variable_that_all_systems_bound_is_bounded():
     i, k, n = (Affine.variable(v) for v in "ikn")
     one = [Row("ge", k), Row("ge", i - k), Row("ge", n + i - k)]
     other = [Row("eq", k - n), Row("ge", i - 2 * k)]
-    low, high = common_rows([one, other], ["k"])
+    low, high = constraints_on_union([one, other], ["k"])
     for values in product(BOX, repeat=3):
         point = dict(zip("ikn", values, strict=True))
         assert low.holds(point) == (point["k"] >= min(0, point["n"]))
         assert high.holds(point) == (point["k"] <= max(point["i"], point["n"]))
-    assert common_rows([one, [Row("ge", k)]], ["k"]) == (Row("ge", k),)
+    assert constraints_on_union([one, [Row("ge", k)]], ["k"]) == (Row("ge", k),)

@@ -5,7 +5,7 @@ from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows
-from sympy_tensordiff.integer.extrema import greatest
+from sympy_tensordiff.integer.extrema import maximum_of
 
 i, j = Affine.variable("i"), Affine.variable("j")
 BOX = tuple(Row("ge", form) for form in (i, 3 - i, j, 3 - j))
@@ -18,7 +18,7 @@ def random_form(generator, depth):
     for _ in range(depth):
         inner = random_form(generator, depth - 1)
         if generator.random() < 0.6:
-            form += generator.choice((-1, 1, 1, 2)) * greatest([inner, Affine()])
+            form += generator.choice((-1, 1, 1, 2)) * maximum_of([inner, Affine()])
         else:
             form += generator.choice((-2, -1, 1, 4)) * quotient(inner, generator.choice((2, 3, 4)))
     return form
@@ -50,7 +50,7 @@ def test_they_hold_at_the_same_points(thorough):
     changed = 0
     for seed in range(600 if thorough else 100):
         generator = random.Random(seed)
-        shared = greatest([random_form(generator, 0), Affine()])
+        shared = maximum_of([random_form(generator, 0), Affine()])
         rows = tuple(random_row(generator, shared) for _ in range(generator.randint(1, 3)))
         changed += check(rows, BOX if generator.random() < 0.5 else ())
     assert changed > 60
@@ -58,7 +58,7 @@ def test_they_hold_at_the_same_points(thorough):
 
 def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():
     """With ``i - 2*j + 2`` in both places the row would hold at fewer points, ``(-6, 0)`` not among them."""
-    part = greatest([i - 2 * j + 2, Affine()])
+    part = maximum_of([i - 2 * j + 2, Affine()])
     row = Row("ge", 2 * j - 4 * quotient(j + part + 1, 2) + 2 * quotient(i - 2 * j + 2, 4) + part)
     check((row,), ())
     # What a row holds once, and adds, it decides.

@@ -19,7 +19,7 @@ def test_projections_are_made_where_one_value_is_left(rest, monkeypatch):
     project = values.project
     monkeypatch.setattr(values, "project", lambda *given, **named: made.append(1) or project(*given, **named))
     rows = (*between(0, B, 1), *between(0, C, 1), *between(0, P - 12 * A - 4 * B - 2 * C, rest))
-    found = values.single_value([1, 2, 3], rows)
+    found = values.unique_value([1, 2, 3], rows)
     if rest > 5:
         assert found is None
         assert not made  # out of many variables that takes long

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 
@@ -145,7 +145,7 @@ def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
         masks = len(sorted_.mask)
         for part in parts:
             axes = lanes.axes_in(part.form)
-            if part.form.compounds() and implied(part, ()):
+            if part.form.compounds() and is_implied(part, ()):
                 continue
             if not axes:
                 sorted_.scalar.append(part)

@@ -16,8 +16,8 @@ from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
 from sympy_tensordiff.integer.data import innermost_first
-from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.products import factors_in, times
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.products import factors_of_products, times
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 
 Shapes = Mapping[str, tuple[Affine, ...]]
@@ -31,7 +31,9 @@ def call_facts(program: Program) -> Rows:
     """
     rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
-    rows += [Row("ge", Affine({name: 1}, -1)) for name in factors_in(f for a in program.arguments for f in a.shape)]
+    rows += [
+        Row("ge", Affine({name: 1}, -1)) for name in factors_of_products(f for a in program.arguments for f in a.shape)
+    ]
     rows += [Row("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
     for size in program.sizes:
         rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
@@ -89,14 +91,14 @@ class Prover:
         Most rows follow without quotients, maxima and products. Only the definitions of computed sizes that occur are
         needed: a size that is only defined restricts no other.
         """
-        if implied(row, (*context, *self._simple_facts)):
+        if is_implied(row, (*context, *self._simple_facts)):
             return True
         used = self._sizes_in((row, *context))
         facts = tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
-        if facts != self._simple_facts and implied(row, (*context, *facts)):
+        if facts != self._simple_facts and is_implied(row, (*context, *facts)):
             return True
         cases = dict.fromkeys(tuple([each for each in case if self._sizes_of_row(each) <= used]) for case in self.cases)
-        return any(cases) and all(implied(row, (*context, *case, *facts)) for case in cases)
+        return any(cases) and all(is_implied(row, (*context, *case, *facts)) for case in cases)
 
     def _sizes_in(self, rows: Iterable[Row]) -> set[Variable]:
         """Return the computed sizes in ``rows``, and in the definitions of these sizes."""

@@ -23,9 +23,9 @@ from sympy_tensordiff.codegen.ir.walk import Around, loops, outer_names, rewrite
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries, partition_data
-from sympy_tensordiff.integer.extrema import cases, shown
+from sympy_tensordiff.integer.extrema import cases, extrema_text
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import implied, remove_redundant
+from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
 from sympy_tensordiff.integer.rows import Rows, ranges
 from sympy_tensordiff.integer.system import definitions
@@ -169,14 +169,14 @@ def _is_covered_by_a_check(escape: Escape, program: Program, facts: Rows) -> boo
         bounds.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
-        return _is_exact(check.points, names) or all(implied(row, points) for row in check.points)
+        return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
 
-    return any(all(implied(row, known) for row in c.violation) and has_points(c) for c in program.checks)
+    return any(all(is_implied(row, known) for row in c.violation) and has_points(c) for c in program.checks)
 
 
 def _load_text(load: Load) -> str:
     """Return a read as text, for messages."""
-    return f"{load.array}[{', '.join(map(shown, load.index))}]"
+    return f"{load.array}[{', '.join(map(extrema_text, load.index))}]"
 
 
 # ---------------------------------------------------------------------------- masked reads

@@ -21,9 +21,9 @@ from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries, innermost_first
-from sympy_tensordiff.integer.extrema import shown
-from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, limits_of
+from sympy_tensordiff.integer.extrema import extrema_text
+from sympy_tensordiff.integer.products import factors_of_products
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, unit_bounds_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses
 
 
@@ -59,7 +59,7 @@ class _Checks:
         for case in failing(rows, choices, row._replace(form=change(row.form))):
             plain, data, ordered = _without_data(case)
             facts = (*self.facts, *ordered)
-            factors = factors_in(each.form for each in plain) if data else ()
+            factors = factors_of_products(each.form for each in plain) if data else ()
             plain += [each for each in facts if len(each.form.terms) == 1 and each.form.terms[0][0] in factors]
             escape = escape_at(plain, facts, inner | data)
             if escape is None:
@@ -96,7 +96,7 @@ class _Checks:
         (`certain`).
         """
         array = self.names.labels.get(load.array, load.array)
-        message = f"{array}[{', '.join(map(shown, load.index))}] is read outside of the shape of {array}"
+        message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
         if load.array not in self.names.labels:
             tensors = [part.data[0] for part in reachable(access.tensor) if part.op == "tensor"]
             sources = dict.fromkeys(self.names.labels.get(self.names.arrays[name], name) for name in tensors)
@@ -119,7 +119,7 @@ class _Checks:
         rows = [each for each in access.around.rows if each not in access.around.beside]
         told = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
         for v in reversed(access.around.variables) if not found else ():
-            bounds = limits_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
+            bounds = unit_bounds_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
             bounds = [b for b in bounds if data_entries([b])] or bounds[:1]
             if bounds:
                 form = form.substitute({v: bounds[0]})

@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.ir.programs import BLOCK
 from sympy_tensordiff.codegen.lower.plan import Context, Planner
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows, partition
 
 
@@ -80,10 +80,10 @@ class Slant(NamedTuple):
             return found
         low, high = found
         if self.is_upper:
-            return (Affine(), high) if implied(Row("ge", low), facts) else found
+            return (Affine(), high) if is_implied(Row("ge", low), facts) else found
         reads = [factor for factor in split.factors if factor.op == "read" and label in factor.data]
         lasts = (read.args[0].shape[read.data.index(label)] - 1 for read in reads)
-        return low, next((last for last in lasts if implied(Row("ge", last - high), facts)), high)
+        return low, next((last for last in lasts if is_implied(Row("ge", last - high), facts)), high)
 
 
 @dataclass(frozen=True)

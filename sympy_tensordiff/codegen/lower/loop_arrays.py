@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.data import compounds_in, data_entries
-from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.facts import unconditional_reads
@@ -177,7 +177,7 @@ class LoopArrays:
             for forms in self.forms(stored, value, known):
                 place = dict(zip(stored.candidate.axes, forms, strict=True))
                 rows = (row.substitute(place) for row in stored.candidate.rows)
-                open_rows = tuple([row for row in rows if not implied(row, facts)])
+                open_rows = tuple([row for row in rows if not is_implied(row, facts)])
                 if not open_rows:
                     return self.read(stored, forms)
                 if len(cases) < MAX_CASES:
@@ -230,7 +230,7 @@ class LoopArrays:
             symmetry
             for symmetry in symmetries
             if not any(form.compounds() for form in symmetry.values())
-            or all(implied(row.substitute(symmetry), facts) for row in candidate.rows)
+            or all(is_implied(row.substitute(symmetry), facts) for row in candidate.rows)
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
@@ -281,7 +281,7 @@ class LoopArrays:
         for holes, pattern in self.patterns(node, axes):
             for found in instances(self.graph, pattern, (*axes, *holes), value, compare):
                 given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
-                if all(implied(Row("eq", gist(difference, facts)), facts) for difference in given):
+                if all(is_implied(Row("eq", gist(difference, facts)), facts) for difference in given):
                     yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:

@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.lower.plan import Context, Planner
 from sympy_tensordiff.graph.nodes import BINDERS, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 CACHE_LINE = 8
@@ -102,7 +102,7 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
         for row in level:
             others = [other for other in own if other != row]
             is_last = not any(other.form.coefficient(v) * row.form.coefficient(v) > 0 for other in others)
-            if not is_last and implied(row, (*facts, *found, *others)):
+            if not is_last and is_implied(row, (*facts, *found, *others)):
                 own = others
         if {row.form.coefficient(v) > 0 for row in own} != {True, False}:
             return None

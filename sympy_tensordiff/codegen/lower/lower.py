@@ -30,8 +30,8 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, partition, quotients_of
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, bounds_with_divisors, partition
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
@@ -197,7 +197,7 @@ class Lowering(Matrices):
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
-        tests = [row for row in (row.substitute(forms) for row in rows) if not implied(row, known)]
+        tests = [row for row in (row.substitute(forms) for row in rows) if not is_implied(row, known)]
         entry = self.graph.guard(tests, self.graph.substitute(body, forms))
         self._count_uses(entry)
         return entry
@@ -357,7 +357,7 @@ class Lowering(Matrices):
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
         """Return the lower and upper bounds of the loop over `v` by rows without `inner` variables."""
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
-        lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in quotients_of(v, own))
+        lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:

@@ -28,7 +28,7 @@ from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import partition
 
@@ -188,7 +188,7 @@ class Matrices(Storage):
         ranges: Ranges = {}
         for label in labels:
             found = self._range(label, split)
-            if found is None or not implied(Row("ge", found[1] - found[0]), self.facts):
+            if found is None or not is_implied(Row("ge", found[1] - found[0]), self.facts):
                 return None
             ranges[label] = found
         if (slant := split.slant) is None:
@@ -377,7 +377,7 @@ class Matrices(Storage):
             for stored in () if candidate is None else self.stored.get(candidate.node, ()):
                 assert candidate is not None
                 same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)
-                if same and all(implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
+                if same and all(is_implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
                     return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
         return None
 

@@ -18,10 +18,10 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import implied, remove_redundant
+from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.rows import Rows, limits_of, partition
-from sympy_tensordiff.integer.unfolding import divided_by
+from sympy_tensordiff.integer.rows import Rows, partition, unit_bounds_of
+from sympy_tensordiff.integer.unfolding import symbolic_divisors
 
 
 @dataclass(frozen=True)
@@ -217,8 +217,8 @@ class Planner:
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
         """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""
-        divisors = divided_by(form for form in self._forms(node) if form.compounds())
-        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
+        divisors = symbolic_divisors(form for form in self._forms(node) if form.compounds())
+        return all(is_implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
     def _forms(self, node: Node) -> frozenset[Affine]:
         """Return the index forms in `node` and below it; each node is visited once for all that are above it."""
@@ -332,8 +332,8 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -
         around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
             return False
-        lows, highs = limits_of(v, own)
-        if not all(implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
+        lows, highs = unit_bounds_of(v, own)
+        if not all(is_implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
             return False
         rows = around
     return True

@@ -13,8 +13,8 @@ from math import gcd
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.integer.rows import Rows, limits_of
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _ordered(
     for v in variables:
         own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inside - {v})]
         alone = all(v not in row.form.hidden() and not data_entries([row.form]) for row in own)
-        lows, highs = limits_of(v, own)
+        lows, highs = unit_bounds_of(v, own)
         tied = [r for r in rows if v in r.form.atoms() and not r.form.atoms().isdisjoint(inside - {v})]
         own_ties = [r for r in tied if _bounds_of(r, v, frozenset(variables[variables.index(v) + 1 :]))]
         if alone and len(lows) == len(highs) == 1 and len(own) == 2 and not own_ties:
@@ -309,7 +309,7 @@ class _Diagonal:
             return None
         variables, extents = tuple(self.left), tuple(self.left.values())
         box = ranges(variables, extents)
-        needed = tuple(dict.fromkeys(test for test in self.tests if not implied(test, (*facts, *box))))
+        needed = tuple(dict.fromkeys(test for test in self.tests if not is_implied(test, (*facts, *box))))
         value = self.graph.substitute(value, self.index)
         return Part(variables, extents, box, needed, tuple(self.index.values()), value, exclusive=True)
 

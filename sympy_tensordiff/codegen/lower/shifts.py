@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.implication import implied, remove_redundant
+from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows, shape_rows
 
@@ -81,7 +81,7 @@ class Shifts:
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
-        return all(implied(row.substitute(forms), known) for row in domain.rows)
+        return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
     def _best(
         self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
@@ -169,7 +169,7 @@ class Shifts:
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
-        every = [r for r in rows if all(r in one.rows or implied(r, (*facts, *one.rows)) for one in candidates)]
+        every = [r for r in rows if all(r in one.rows or is_implied(r, (*facts, *one.rows)) for one in candidates)]
         found = remove_redundant(every, facts)
         if found != first.rows:
             boxes = [self.planner.box(axis, [a for a in first.axes if a != axis], found, False) for axis in first.axes]
@@ -179,7 +179,7 @@ class Shifts:
             first = replace(first, rows=found, lows=lows, highs=highs)
         reads = [part for part in reachable(first.node) if part.op == "read"]
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
-        if not all(implied(row, (*facts, *found)) for row in rows_of_reads):
+        if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
         # No array is larger than what it is made of; what may be no number is computed only where it is needed.
         is_small = any(part.free.issuperset(first.axes) for part in reads)

@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 
@@ -180,7 +180,7 @@ class Storage:
         What the declared ranges of the data prove is not tested.
         """
         known = (*self.facts, *part.rows)
-        part = replace(part, conditions=tuple(row for row in part.conditions if not implied(row, known)))
+        part = replace(part, conditions=tuple(row for row in part.conditions if not is_implied(row, known)))
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
         block = self._begun_block(heads, part.extents, part.value)
         for v in inner:
@@ -270,7 +270,7 @@ class Storage:
         """Return an array that has been filled wherever the candidate is needed; None without one."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
-        return next((a for a in arrays if all(implied(row, known) for row in a.candidate.rows)), None)
+        return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         """Return the index in an array at which the candidate is stored."""
@@ -284,7 +284,7 @@ class Storage:
         extents = []
         for low, high in zip(lows, candidate.highs, strict=True):
             extent = self._extreme(high, False, name) - low + 1
-            if not implied(Row("ge", extent), self.facts):
+            if not is_implied(Row("ge", extent), self.facts):
                 extent = self._extreme((extent, Affine.of(0)), True, name)
             extents.append(extent)
         return name, lows, extents
@@ -300,7 +300,7 @@ class Storage:
         body = graph.substitute(candidate.node, shift)
         box = ranges(axes, extents)
         needed = tuple(row.substitute(shift) for row in candidate.rows)
-        guard = tuple(row for row in needed if not implied(row, (*self.facts, *box)))
+        guard = tuple(row for row in needed if not is_implied(row, (*self.facts, *box)))
         if body.op == "comprehension":
             own, _, body_entry = graph.inside(body, axes)
             extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry

@@ -27,8 +27,8 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import replace as substituted
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.implication import implied, is_empty
-from sympy_tensordiff.integer.rows import Rows, connected
+from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.rows import Rows, rows_connected_to
 from sympy_tensordiff.simplify.choices import cases_of
 
 
@@ -110,7 +110,7 @@ class _Ties(LoopArrays):
         """Return `node`, where ``known`` rows hold and no form is 0, with reads of the arrays in place of the
         values.
         """
-        known = connected(known, node.free, frozenset())
+        known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
         key = node, known, nonzero
         if key not in self.done:
@@ -207,7 +207,7 @@ class _Ties(LoopArrays):
         for symmetry in symmetries:
             other = self.read(stored, [symmetry.get(axis, Affine.variable(axis)) for axis in candidate.axes])
             moved = [row.substitute(symmetry) for row in candidate.rows]
-            inside = tuple([row for row in moved if not implied(row, (*self.lowering.facts, *candidate.rows))])
+            inside = tuple([row for row in moved if not is_implied(row, (*self.lowering.facts, *candidate.rows))])
             terms = [graph.guard(inside, graph.call(sympy.Min, [result, other]))]
             terms += [graph.guard(outside, result) for outside in complement(inside)]
             result = graph.add(terms)

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty_ax
 from sympy_tensordiff.codegen.run.device_arrays import DeviceArray, check_unconverted
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.values import find_point
 
 _REFUSED_FLOATS = {
@@ -125,7 +125,7 @@ class ArgumentChecker:
         for solved in self.solved:
             values[solved.name] = _solve_size(solved, given[solved.argument.name].shape[solved.axis], values, least)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
-        for name in factors_in(form for argument in self.arguments for form in argument.shape):
+        for name in factors_of_products(form for argument in self.arguments for form in argument.shape):
             if values[name] < least:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"

@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 OPTIONS = ("out", "stream")
@@ -150,7 +150,7 @@ def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names:
     if tensor.below is None:
         read, axis = reader.selections[tensor.name]
         form = read.data[axis]
-        index = shown(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
+        index = extrema_text(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
         array = read.args[0].data[0] if read.args[0].op == "tensor" else "a tensor, which holds computed values,"
         selects = f"the index {index} of axis {axis} of {array}"
     return {"shape": shape, "below": over_names(below.substitute(fixed), names), "selects": selects}

@@ -39,7 +39,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     used_names,
 )
 from sympy_tensordiff.integer.affine import Affine, quotient
-from sympy_tensordiff.integer.extrema import greatest, least
+from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
 
 THREADS = 4 * 132 * 256
@@ -152,7 +152,7 @@ class _Stages:
         enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
         if any(parts.is_constant and parts.constant < 2 for parts in enough):
             return None
-        most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
+        most = minimum_of([*enough, quotient_by(Affine.of(THREADS), maximum_of([times(*shape), Affine.of(1)]))])
         if most.is_constant:
             return most if most.constant > 1 else None
         self.sizes.append(Size(claimed(f"{array}_count", self.taken), (most, Affine.of(1))))
@@ -185,7 +185,7 @@ def rounds(loop: Loop, own: set[str]) -> Affine | None:
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None
-    return least([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
+    return minimum_of([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
 
 
 def _is_short(length: Affine) -> bool:
