@@ -109,7 +109,7 @@ PLANTED = {
     "find_point": lambda rows, variables: None,
     "count_points": lambda rows, variables: 0,
     "remove_redundant": lambda rows, facts=(): tuple(rows[1:]),
-    "implied": lambda row, rows: True,
+    "is_implied": lambda row, rows: True,
     "minimum": lambda form, rows: implication.maximum(form, rows),
     "maximum": lambda form, rows: implication.minimum(form, rows),
 }
