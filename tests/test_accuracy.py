@@ -124,6 +124,25 @@ def test_entropies_and_divergences_are_zero_at_zero():
         assert td.lambdify(x, td.sum(x * td.log(x)), backend)(p) == pytest.approx(-np.log(2))
 
 
+def test_limits_that_are_not_zero_are_not_taken_for_zero():
+    """The product of ``x*log(x)`` and an infinite factor has no value at 0 here, as without the rule."""
+    at = np.array([0.0, 0.5])
+    for formula in (x[i] * (log(x[i]) + 1 / x[i]), x[i] * log(x[i]) / (x[i] ** 2 + x[i])):
+        for backend in ("numpy", "llvm"):
+            found = td.lambdify(x, td.TensorComprehension(formula, (i, n)), backend)(at)
+            assert np.isnan(found[0]) and found[1] == pytest.approx(float(formula.subs(x[i], 0.5)))
+
+
+def test_no_form_overflows_or_underflows_where_its_terms_do_not():
+    """In single precision: intermediate results stay within the range of the terms."""
+    far = np.array([1e10, 1e20], np.float32)
+    for backend in ("numpy", "llvm"):
+        root = td.lambdify(x, td.TensorComprehension(sqrt(x[i] ** 2 + 1) - 1, (i, n)), backend)
+        np.testing.assert_array_equal(root(far), [np.float32(1e10), np.inf])
+        powers = td.lambdify(x, td.TensorComprehension(x[i] ** -4 - (x[i] + 10**6) ** -4, (i, n)), backend)
+        np.testing.assert_allclose(powers(np.array([1e6], np.float32)), [1e-24 * (1 - 1 / 16)], rtol=1e-6)
+
+
 def test_xlogy_is_a_function_of_sympy():
     a, b = sympy.symbols("a b", real=True)
     assert td.xlogy(0, b) == 0 and td.xlogy(a, 1) == 0 and td.xlogy(2, 3) == 2 * log(3)

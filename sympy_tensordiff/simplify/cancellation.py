@@ -99,7 +99,11 @@ class _Rewriter:
             rest = graph.add((root, graph.const(-_reduced(number**2))))
             if root.op != "add" or (rest.op == "add" and len(rest.args) >= len(root.args)):
                 return None
-            return self.quotient(factor, rest, graph.add((one.base, graph.const(_reduced(number)))))
+            # Where the root is at least 2*number, nothing cancels, and ``rest`` may be infinite.
+            cancels = graph.compare("lt", rest, graph.const(_reduced(3 * number**2)))
+            joined = graph.mul((rest, graph.pow(graph.add((one.base, graph.const(_reduced(number)))), self.minus_one)))
+            difference = graph.add((one.base, graph.const(-_reduced(number))))
+            return graph.scale(factor, graph.select(cancels, joined, difference))
         if other.factor != -factor or one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
@@ -119,12 +123,16 @@ class _Rewriter:
             return graph.pow(base, graph.const(_reduced(exponent)))
 
         unit, count = Fraction(1, power.denominator), abs(power.numerator)
-        terms = [(raised(a, k * unit), raised(b, (count - 1 - k) * unit)) for k in range(count)]
-        factors = [graph.add(map(graph.mul, terms))]
+        sign = 1 if power > 0 else -1
+        orders = range(count) if power > 0 else range(1, count + 1)
+        # No factor is larger than the powers themselves, so that none overflows or underflows before they do.
+        terms = [
+            (raised(a, sign * order * unit), raised(b, sign * last * unit))
+            for order, last in zip(orders, reversed(orders), strict=True)
+        ]
+        factors = [graph.const(sign), graph.add(map(graph.mul, terms))]
         if unit != 1:
             factors.append(graph.pow(graph.add((raised(a, unit), raised(b, unit))), self.minus_one))
-        if power < 0:
-            factors += [self.minus_one, raised(a, power), raised(b, power)]
         return graph.mul((distance, *factors))
 
     def less_one(self, call: Node, factor: Number) -> Node | None:
@@ -141,11 +149,6 @@ class _Rewriter:
         """Return the radicand of the square root `base`; None for other nodes."""
         is_root = base.op == "pow" and base.args[1].op == "const" and base.args[1].data == Fraction(1, 2)
         return base.args[0] if is_root else None
-
-    def quotient(self, factor: Number, above: Node, below: Node) -> Node:
-        """Return ``factor*above/below``."""
-        graph = self.graph
-        return graph.scale(factor, graph.mul((above, graph.pow(below, graph.const(-1)))))
 
     def logarithm(self, node: Node) -> Node:
         """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""

@@ -121,7 +121,7 @@ def _is_plain(row: Row, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """Return the number of values of `v`; a variable, as long as other ones, where it is no form over the sizes."""
+    """Return the number of values of `v`; a variable, as long as other ones, if it is not a form over the sizes."""
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 

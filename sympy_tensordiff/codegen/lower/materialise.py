@@ -235,7 +235,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the nodes whose arrays the library call for `node` takes; None if it is no library call."""
+    """Return the nodes whose arrays the library call for `node` takes; None if it is not a library call."""
     if node.op in ("inv", "cof", "lse"):
         return node.args
     if (found := determinant(node)) is not None:

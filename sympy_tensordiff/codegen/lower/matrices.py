@@ -175,7 +175,7 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the ranges of all labels; None where the pair is no product of matrices with independent labels."""
+        """Return the ranges of all labels; None if the pair is not a product of matrices with independent labels."""
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None

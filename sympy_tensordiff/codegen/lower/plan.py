@@ -139,7 +139,7 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[Candidate]:
-        """Return `node` as a function of quotients of the variables, if these are no more integers, and as
+        """Return `node` as a function of quotients of the variables, if these are not integers any more, and as
         `candidate`.
         """
         plain = self.candidate(node, context)

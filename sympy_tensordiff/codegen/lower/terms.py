@@ -145,8 +145,11 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
                 return graph.mul((*(arg for n, arg in enumerate(args) if n not in used), value))
     for n, factor in enumerate(node.args):
         base = factor.args[0] if factor.op == "pow" and _is_positive(factor.args[1]) else factor
-        if base.op != "const" and any(_has_logarithm(graph, other, base) for other in node.args if other is not factor):
-            return _unless_zero(graph, args[n], graph.mul(arg for m, arg in enumerate(args) if m != n))
+        for m, other in enumerate(node.args):
+            if base.op != "const" and m != n and _has_logarithm(graph, other, base):
+                # A 1 for the logarithm: the product is 0 by its factor, and infinite factors still show.
+                finite = graph.select(graph.compare("ne", args[n], graph.zero), args[m], graph.one)
+                return graph.mul((*args[:m], finite, *args[m + 1 :]))
     return node if tuple(args) == node.args else graph.mul(args)
 
 
@@ -156,12 +159,19 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor`, or a term of it, is a multiple of the logarithm of a product with the factor `base`."""
+    """Whether `factor` is a multiple of the logarithm of a product with the factor `base`, or a sum with such a term.
+
+    The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
+    """
+    found = False
     for term in factor.args if factor.op == "add" else (factor,):
         _, rest = graph.split_coefficient(term)
-        if rest.op == "call" and rest.data is sympy.log and base in graph.factors(rest.args[0]):
-            return True
-    return False
+        if rest.op != "call" or rest.data is not sympy.log:
+            if not term.total:
+                return False
+        elif base in graph.factors(rest.args[0]):
+            found = True
+    return found
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
