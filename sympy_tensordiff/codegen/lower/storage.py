@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
@@ -23,6 +24,8 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
+
+S = TypeVar("S", bound="Storage")
 
 
 class Entry(NamedTuple):
@@ -96,6 +99,17 @@ class Storage:
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
+
+    def copied(self: S) -> S:
+        """Return storage with the same names, facts and options, for another program; `self` must have no kernels."""
+        assert not self.kernels and not self.stored
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        other.starts, other.shifts = Starts(self.graph), Shifts(self.graph, self.planner)
+        other._structures = Structures()
+        return other
 
     # -------------------------------------------------------------- arrays
 
