@@ -147,8 +147,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
         options=options,
         search=search,
     )
-    program = _with_fewest_tables(_simplify(task), options.rows and options.temporaries)
-    verify(program)
+    program = assemble(task)
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -160,6 +159,13 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
     except (ArgumentError, OutOfShapeError) as error:
         known = ", ".join(f"{name} = {value}" for name, value in sizes)
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
+
+
+def assemble(task: Task) -> Program:
+    """Return the verified program of a task."""
+    program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
+    verify(program)
+    return program
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
