@@ -10,6 +10,9 @@
     c*a**p - c*b**p                 likewise, for p = -1/2, -3/2, -2, ...
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
+    log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
+    exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
 
 Each is an identity of real numbers wherever the left side has a value. Kernels take these forms; formulas for readers
 stay as they were written.
@@ -27,8 +30,10 @@ from typing import NamedTuple
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
+from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.removable import regular_at_zero
 
 MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
@@ -36,6 +41,8 @@ MAX_TERMS = 12
 BRANCH = Fraction(-9, 13)
 """About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
 
+
+_HALF = Fraction(1, 2)
 
 MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
@@ -48,10 +55,18 @@ class Term(NamedTuple):
     base: Node
 
 
-def without_cancellation(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module."""
-    work = _Rewriter(graph)
-    return rewritten(graph, roots, work.form)
+def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = ()) -> list[Node]:
+    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    arrays : sequence of Node
+        The tensors that the first roots are the entries of: other roots may read their terms from them.
+    """
+    roots = rewritten(graph, roots, _Rewriter(graph).form)
+    return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
 
 
 class _Rewriter:
@@ -69,17 +84,76 @@ class _Rewriter:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
+        return self.scaled(node) if node.op == "mul" else node
+
+    def scaled(self, node: Node) -> Node:
+        """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
+        graph = self.graph
+        exponential = next((f for f in node.args if f.op == "call" and f.data is sympy.exp), None)
+        if exponential is None:
+            return node
+        others = [factor for factor in node.args if factor is not exponential]
+        for factor in others:
+            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
+            if base.op == "call" and base.data is sympy.erfc:
+                square = graph.mul((power, graph.pow(base.args[0], graph.const(2))))
+                terms = exponential.args[0].args if exponential.args[0].op == "add" else exponential.args
+                if square in terms:
+                    rest = graph.add((exponential.args[0], graph.neg(square)))
+                    scaled = graph.pow(graph.call(erfcx, base.args), power)
+                    left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
+                    return self.form(graph.mul((*(f for f in others if f is not factor), scaled, left)))
+        return self.distributed(node, exponential, others)
+
+    def distributed(self, node: Node, exponential: Node, others: Sequence[Node]) -> Node:
+        """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
+        exponential; otherwise `node`.
+        """
+        graph = self.graph
+        for factor in others:
+            if factor.op == "add" and any(_is_erfc(part) for term in factor.args for part in (term, *term.args)):
+                terms = [self.form(self.joined_exponentials(exponential, term)) for term in factor.args]
+                if not any(exponential in (term, *term.args) for term in terms):
+                    return graph.mul((*(f for f in others if f is not factor), graph.add(terms)))
         return node
 
     def difference(self, node: Node) -> Node:
         """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
         terms = [self.term(arg) for arg in node.args]
+        if (found := self.log_cosh(node, terms)) is not None:
+            return found
         for n, one in enumerate(terms):
             for m, other in enumerate(terms):
                 if n != m and (joined := self.joined(one, other)) is not None:
                     rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
                     return self.form(self.graph.add((*rest, joined))) if rest else joined
         return node
+
+    def log_cosh(self, node: Node, terms: Sequence[Term]) -> Node | None:
+        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        graph = self.graph
+        log_2 = graph.call(sympy.log, (graph.const(2),))
+        for factor, base in terms:
+            if base.op == "call" and base.data is softplus:
+                u = graph.scale(_HALF, base.args[0])
+                own = [graph.scale(factor, base), graph.scale(-factor, u), graph.scale(-factor, log_2)]
+                if all(term in node.args for term in own):
+                    half = graph.call(sympy.sinh, (graph.scale(_HALF, u),))
+                    near = graph.call(log1p, (graph.scale(2, graph.pow(half, graph.const(2))),))
+                    is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.one)
+                    value = graph.select(is_near, graph.scale(factor, near), graph.add(own))
+                    return graph.add((*(arg for arg in node.args if arg not in own), value))
+        return None
+
+    def joined_exponentials(self, exponential: Node, term: Node) -> Node:
+        """Return ``exponential*term`` with one exponential in place of two."""
+        graph = self.graph
+        for factor in graph.factors(term):
+            if factor.op == "call" and factor.data is sympy.exp:
+                exponent = graph.add((exponential.args[0], factor.args[0]))
+                exponential = graph.one if exponent is graph.zero else graph.call(sympy.exp, (exponent,))
+                return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
+        return graph.mul((exponential, term))
 
     def term(self, node: Node) -> Term:
         """Return the factor and the base of the term `node`; a number has the base 1."""
@@ -154,6 +228,16 @@ class _Rewriter:
         """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
         graph, (argument,) = self.graph, node.args
         factor, base = self.term(argument)
+        if _is_erfc(base) and factor in (1, Fraction(1, 2)):
+            (u,) = base.args
+            if factor != 1:
+                root = graph.pow(graph.const(2), graph.const(_HALF))
+                return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+            near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+            far = graph.add(
+                (graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2))))
+            )
+            return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
         if factor == -1 and base.op == "call" and base.data is expm1:
             (u,) = base.args
             near = graph.compare("lt", graph.const(BRANCH), u)
@@ -162,6 +246,11 @@ class _Rewriter:
         if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
             return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
         return node
+
+
+def _is_erfc(node: Node) -> bool:
+    """Whether `node` is a call of `erfc`."""
+    return node.op == "call" and node.data is sympy.erfc
 
 
 def _has_exponential(node: Node) -> bool:
