@@ -95,12 +95,13 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     nodes = reachable(*roots)
     outer = set(roots)
     whole = _with_entries_of(graph, nodes, arrays)
+    parts = Parts()
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, whole[node]) if node.op in ("add", "mul") and not node.shape else None
+            choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
             if choice is None:
-                outer.update(_apart(whole, node))
+                outer.update(_apart(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
@@ -124,28 +125,33 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+def _apart(parts: Parts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be replaced one by one.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
     """
     growing = [
-        arg for arg in node.args if node.op == "mul" and any(call.data is sympy.exp for call in _calls(whole[arg]))
+        arg
+        for arg in node.args
+        if node.op == "mul" and any(part.data is sympy.exp for part in parts.functions(whole[arg]))
     ]
     return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
 
 
-def by_series(graph: Graph, node: Node) -> tuple[Node, Node] | None:
+def by_series(graph: Graph, parts: Parts, node: Node) -> tuple[Node, Node] | None:
     """Return where the sum or product `node` is replaced by its series about 0, and the series.
 
     None if its terms do not cancel.
     """
-    calls = _calls(node)
-    for variable in _variables(graph, calls):
-        terms = [_term(graph, part, variable) for part in (node.args if node.op == "add" else (node,))]
+    for variable in _variables(graph, parts.functions(node)):
+        terms: list[Term] = []
+        for part in node.args if node.op == "add" else (node,):
+            terms.append(_term(graph, parts, part, variable))
+            if terms[-1].rest is not terms[0].rest:
+                break
         rest = terms[0].rest
-        if not all(term.rest is rest for term in terms):
+        if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
             continue
         few = _series(terms, variable.powers, _FEW)
         has_pole = any(_has_pole(term, variable) for term in terms)
@@ -163,11 +169,25 @@ def by_series(graph: Graph, node: Node) -> tuple[Node, Node] | None:
 # ---------------------------------------------------------------------------- variables and terms
 
 
-def _calls(node: Node) -> list[Node]:
-    """Return the calls of functions with known series in the arithmetic of `node`; none if it is too large."""
-    parts = list(islice(breadth_first(node, _arithmetic), MAX_NODES))
-    calls = [part for part in parts if part.op == "call" and part.data in FUNCTIONS]
-    return calls if len(parts) < MAX_NODES else []
+class Parts(dict[Node, frozenset[Node]]):
+    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
+
+    def __missing__(self, node: Node) -> frozenset[Node]:
+        """Return the nodes in the arithmetic of `node`."""
+        found = frozenset(islice(breadth_first(node, _arithmetic), MAX_NODES))
+        self[node] = found if len(found) < MAX_NODES else frozenset()
+        return self[node]
+
+    def functions(self, node: Node) -> list[Node]:
+        """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
+        found = [part for part in self[node] if part.op == "call" and part.data in FUNCTIONS]
+        found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
+        return sorted(found, key=lambda part: part.id)
+
+
+def _constants(entry: Node) -> list[Node]:
+    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
+    return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
 def _is_arithmetic(entry: Node) -> bool:
@@ -183,13 +203,13 @@ def _arithmetic(node: Node) -> Sequence[Node]:
     return node.args if node.op in _ARITHMETIC else ()
 
 
-def _variables(graph: Graph, calls: Sequence[Node]) -> Iterator[Variable]:
-    """Yield the variables in which `calls` have series, each once."""
+def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
+    """Yield the variables in which `functions`, see `Parts.functions`, have series, each once."""
     seen: set[tuple[Node, Node]] = set()
-    for call in calls:
-        argument = call.args[0]
-        if call.data is sympy.log:
-            argument = graph.add((argument, graph.const(-1)))
+    for part in functions:
+        argument = part.args[0]
+        if part.op == "pow" or part.data is sympy.log:
+            argument = graph.add((argument, *map(graph.neg, _constants(argument))))
         _, node = graph.split_coefficient(argument)
         for variable in _variables_of(graph, node):
             if (variable.node, variable.lead) not in seen:
@@ -214,17 +234,24 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
         yield Variable(node, {node: 1, base: 2}, node, graph.one)
 
 
-def _term(graph: Graph, node: Node, variable: Variable) -> Term:
+def _term(graph: Graph, parts: Parts, node: Node, variable: Variable) -> Term:
     """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0
+
+    def is_known(factor: Node) -> bool:
+        """Whether `factor` is a number, or has a series in ``u``."""
+        if parts[factor].isdisjoint(variable.powers):
+            return factor.op == "const"
+        return series_of(factor, variable.powers, _FEW) is not None
+
     for factor in node.args if node.op == "mul" else (node,):
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
         if variable.others is not graph.one and base is variable.lead and _is_integer(exponent):
             order += exponent.data
             rest.append(graph.pow(variable.others, graph.const(-exponent.data)))
-        elif series_of(factor, variable.powers, 1) is not None or series_of(factor, variable.powers, _FEW) is not None:
+        elif is_known(factor):
             factors.append(factor)
         else:
             rest.append(factor)
