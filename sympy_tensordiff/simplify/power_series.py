@@ -58,7 +58,7 @@ def series_of(node: Node, powers: Mapping[Node, int], length: int) -> Series | N
         if part.op == "const":
             exact = isinstance(part.data, int | Fraction) and part.data != 0
             return _monomial(Fraction(part.data), 0, length) if exact else None
-        if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in FUNCTIONS):
+        if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in KNOWN):
             return None
         if part.op == "pow":
             return _power_of(part, powers, visit, length)
@@ -66,6 +66,9 @@ def series_of(node: Node, powers: Mapping[Node, int], length: int) -> Series | N
         found = [arg for arg in args if arg is not None]
         if len(found) < len(args):
             return None
+        if part.op == "call" and part.data in _RECIPROCALS:
+            below = _call(_RECIPROCALS[part.data], found[0], length)
+            return None if below is None else _raised(below, Fraction(-1))
         if part.op == "call":
             return _call(part.data, found[0], length)
         return total(found) if part.op == "add" else product(found, length)
@@ -90,7 +93,12 @@ def _power_of(
         exact = powers[base] * power
         return _monomial(Fraction(1), int(exact), length) if exact.denominator == 1 else None
     found = visit(base)
-    if found is None or (found.order * power).denominator != 1:
+    return None if found is None else _raised(found, power)
+
+
+def _raised(found: Series, power: Fraction) -> Series | None:
+    """Return a power of a series; None if its first coefficient is no rational number."""
+    if (found.order * power).denominator != 1:
         return None
     first = found.coefficients[0]
     if power.denominator != 1 and first != 1:
@@ -138,7 +146,7 @@ def _call(function: Any, arg: Series, length: int) -> Series | None:
         inner[0] = Fraction(0)
     elif arg.order < 1:
         return None
-    values = FUNCTIONS[function](inner)
+    values = _FUNCTIONS[function](inner)
     first = next((k for k, c in enumerate(values) if c), None)
     if first is None:
         return None
@@ -231,7 +239,17 @@ def _sigmoid(a: Coefficients) -> list[Fraction]:
     return [c / 2 for c in _power(below, Fraction(-1))]
 
 
-FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
+_RECIPROCALS: dict[Any, Any] = {
+    sympy.sec: sympy.cos,
+    sympy.csc: sympy.sin,
+    sympy.cot: sympy.tan,
+    sympy.sech: sympy.cosh,
+    sympy.csch: sympy.sinh,
+    sympy.coth: sympy.tanh,
+}
+"""The functions that are reciprocals of others."""
+
+_FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
     sympy.exp: _exp,
     expm1: _expm1,
     sympy.log: _log1p,
@@ -249,3 +267,6 @@ FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
     sigmoid: _sigmoid,
 }
 """The functions with known series; the logarithm of ``1 + a`` is given ``a``."""
+
+KNOWN = frozenset((*_FUNCTIONS, *_RECIPROCALS))
+"""All functions with known series."""

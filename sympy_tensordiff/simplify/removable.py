@@ -27,7 +27,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.power_series import FUNCTIONS, Series, product, series_of, shifted, total
+from sympy_tensordiff.simplify.power_series import KNOWN, Series, product, series_of, shifted, total
 
 RADII = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
 """The radii that are tried."""
@@ -180,7 +180,7 @@ class Parts(dict[Node, frozenset[Node]]):
 
     def functions(self, node: Node) -> list[Node]:
         """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
-        found = [part for part in self[node] if part.op == "call" and part.data in FUNCTIONS]
+        found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
         found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
         return sorted(found, key=lambda part: part.id)
 
@@ -286,7 +286,8 @@ def _radius(terms: Sequence[Term], powers: dict[Node, int], series: Series) -> t
     for radius in RADII:
         parts = [size * radius**k for k, size in enumerate(sizes)]
         count = next((k for k in range(len(parts)) if sum(parts[k:]) <= _ROUNDING * parts[0]), len(parts))
-        if count == len(parts) or sum(1 for size in sizes[:count] if size) > MAX_COEFFICIENTS:
+        # The coefficients beyond the known ones are at most about as large as the last of these.
+        if sum(parts[-_FEW:]) > _ROUNDING * parts[0] or sum(1 for size in sizes[:count] if size) > MAX_COEFFICIENTS:
             continue
         error = max(_error(terms, powers, series, sign * radius) for sign in (1, -1))
         if best is None or error < best[0]:
@@ -335,6 +336,12 @@ _VALUES: dict[Any, Callable[[float], float]] = {
     expm1: math.expm1,
     log1p: math.log1p,
     sigmoid: lambda x: 1 / (1 + math.exp(-x)),
+    sympy.sec: lambda x: 1 / math.cos(x),
+    sympy.csc: lambda x: 1 / math.sin(x),
+    sympy.cot: lambda x: 1 / math.tan(x),
+    sympy.sech: lambda x: 1 / math.cosh(x),
+    sympy.csch: lambda x: 1 / math.sinh(x),
+    sympy.coth: lambda x: 1 / math.tanh(x),
 }
 """The functions with known series."""
 
