@@ -97,7 +97,8 @@ class _Checks:
         own = frozenset().union(row.form.atoms(), *(form.atoms() for form in access.forms))
         groups: list[tuple[frozenset[Any], tuple[Row, ...]]] = [(own & bound, (row,))]
         for each in around.rows:
-            atoms, rows = each.form.atoms() & bound, (each,)
+            atoms = each.form.atoms() & bound
+            rows: tuple[Row, ...] = (each,)
             for group in [group for group in groups if not group[0].isdisjoint(atoms)]:
                 groups.remove(group)
                 atoms, rows = atoms | group[0], (*group[1], *rows)
@@ -107,11 +108,11 @@ class _Checks:
         place = {v: n for n, v in enumerate(around.variables)}
         keys = []
         first: Hashable = None
-        for atoms, rows in groups:
+        for atoms, group_rows in groups:
             ordered = sorted(atoms, key=place.__getitem__)
             names = renaming_map(ordered, self._numbered[: len(ordered)])
-            keys.append(frozenset(each.substitute(names) for each in rows))
-            if row in rows:
+            keys.append(frozenset(each.substitute(names) for each in group_rows))
+            if row in group_rows:
                 first = row.substitute(names), tuple([form.substitute(names) for form in access.forms])
         beside = frozenset(around.beside)
         return access.tensor, first, frozenset(keys), len(beside) and (beside, around.rows)
