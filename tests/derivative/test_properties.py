@@ -6,7 +6,6 @@ import sympy
 from every import every
 from exact_checks import contract
 from fuzz import random_function
-from fuzz.costs import assert_within_law
 from fuzz.equality import as_scalar, assert_equal
 from sympy import Add, Mul, Piecewise, Symbol
 
@@ -61,8 +60,6 @@ def check_both_modes(problem, kernel=False):
     """vjp and jvp of all variables at once against dual numbers, and against each other."""
     p = problem
     backward, forward = td.vjp(p.function, p.variables, p.cotangent), td.jvp(p.function, p.variables, p.tangents)
-    assert_within_law(p.function, p.variables, backward)
-    assert_within_law(p.function, p.variables, [forward])
     weights = p.at(p.cotangent)
     jacobians = [differentiate(p.function, v, p.values) for v in p.variables]
     pulled = [contract(weights, jacobian) for jacobian in jacobians]

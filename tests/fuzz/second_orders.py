@@ -109,7 +109,8 @@ def check_ways(
         else:
             parts = WAYS[way](f, slopes, variables, along)
             if not options.get("given"):
-                assert_within_law(f, variables, slopes, parts)
+                flat = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+                assert_within_law(f, variables, slopes, flat)
             found = [_value(part, values) for part in parts]
         for v, second, (_, right) in zip(variables, found, expected, strict=True):
             assert_equal(second, right, f"the {way} by {v}")
