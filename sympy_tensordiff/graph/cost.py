@@ -181,11 +181,16 @@ class _CostCounter:
                 self.operations += self.model.volume(node.args[0].shape) * 3
             case "inv":
                 self.operations += self.model.volume((*node.shape, node.shape[-1])) * 2
-            case "cof":
+            case "cof" if not self._is_tangent_only(node):
                 matrix = node.args[0].shape
                 self.operations += self.model.volume((*matrix, matrix[-1])) * 2
         if self._is_stored(node):
             self.arrays.append(volume)
+
+    def _is_tangent_only(self, cofactors: Node) -> bool:
+        """Return whether cofactors of a higher order are only differentiated in directions, and never built."""
+        users = self.users.get(cofactors, ())
+        return cofactors.data > 1 and bool(users) and all(map(_is_cofactor_tangent, users))
 
     def _is_stored(self, node: Node) -> bool:
         """Return whether a tensor is stored in an array of its own."""
