@@ -106,8 +106,8 @@ class _Simplification:
         if changed == self.roots:
             return
         nodes = reachable(*changed)
-        weight, shorter = size(nodes), SHORTER * _written_size(self.roots, self.nodes)
-        if weight <= self.limit or (weight <= HEAVIER * self.limit and _written_size(changed, nodes) <= shorter):
+        weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
+        if weight <= self.limit or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
             if self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
@@ -118,7 +118,7 @@ class _Simplification:
             self.unless_heavier(part)
 
 
-def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
+def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
     """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
     found: dict[Node, int] = {}
     for node in nodes:
