@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
@@ -390,9 +390,10 @@ def size(nodes: Sequence[Node]) -> int:
 def weight(node: Node) -> int:
     """Return the weight of `node`: one, and one for each argument that is not a number.
 
-    A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
+    A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``. Nor do
+    transposes: whether a node or its transpose is below one depends on the order of axes in which it was read.
     """
-    if node.op == "const":
+    if node.op == "const" or is_transpose(node):
         return 0
     count = sum(arg.op != "const" for arg in node.args) if node.op == "mul" else len(node.args)
     return 3 * (count - 1) if count > 1 and node.op in ("ein", "mul") else 1 + count

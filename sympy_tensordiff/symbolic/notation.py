@@ -257,6 +257,10 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             transposed(inner, by_terms=by_terms) is inner
         ):
             return matrix
+        case Power(inner, Leaf()) | Call(args=(inner,), keywords=()):
+            moved = transposed(inner, by_terms=by_terms)
+            turned = matrix._replace(base=moved) if isinstance(matrix, Power) else matrix._replace(args=(moved,))
+            return turned if count_transposes(moved) <= count_transposes(inner) else Transposed(matrix)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
             return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
         case Repeated(scalar, shape):
@@ -271,7 +275,21 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             moved = tuple(transposed(factor, by_terms=by_terms) for factor in factors)
             turned = Chain(moved[::-1]) if isinstance(matrix, Chain) else matrix._replace(factors=moved)
             return _fewer(matrix, turned)
+        case Product(divisors=divisors) if all(divisor.rank == 2 for divisor in divisors):
+            below = [Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in divisors]
+            above = transposed(matrix._replace(divisors=()), by_terms=by_terms)
+            return _fewer(matrix, product(factors=[above], divisors=below))
     return Transposed(matrix)
+
+
+def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
+    """Return the notation that ``function`` makes of ``matrix``, entry by entry; of a matrix whose transpose has fewer
+    transposes, the transpose of what it makes of that.
+    """
+    turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
+    if count_transposes(turned) + 1 < count_transposes(matrix):
+        return transposed(function(turned))
+    return function(matrix)
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -302,7 +320,7 @@ def _fewer(matrix: Any, moved: Any) -> Any:
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
-    most = count_transposes(matrix) + (not isinstance(matrix, Sum))
+    most = count_transposes(matrix) + 1
     is_one_factor = isinstance(matrix, Product) and len(matrix.factors) == 1
     return moved if is_one_factor or count_transposes(moved) <= most else Transposed(matrix)
 
@@ -314,8 +332,12 @@ def count_transposes(notation: Any) -> int:
             return count_transposes(text)
         case Transposed(matrix):
             return 1 + count_transposes(matrix)
-        case Product(factors=factors) | Chain(factors):
+        case Product(factors=factors, divisors=divisors):
+            return sum(map(count_transposes, (*factors, *(divisor.tensor for divisor in divisors))))
+        case Chain(factors):
             return sum(map(count_transposes, factors))
+        case Power(inner, Leaf()) | Call(args=(inner,), keywords=()):
+            return count_transposes(inner)
         case Sum(terms):
             return sum(count_transposes(term) for _, term in terms)
     return 0

@@ -27,6 +27,7 @@ from sympy_tensordiff.symbolic.notation import (
     Power,
     Repeated,
     Row,
+    entrywise,
     in_forms,
     in_front,
     product,
@@ -290,6 +291,8 @@ def _function(node: Any) -> Any:
     name = NAMES.get(name, name)
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+        if len(body.args) == 1 and rank(node) == 2:
+            return entrywise(lambda operand: Call(name, (operand,)), operands[0])
         return Call(name, operands + numbers)
     return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
