@@ -109,7 +109,9 @@ class _Simplification:
         weight, shorter = size(nodes), SHORTER * _written_size(self.roots, self.nodes)
         if weight <= self.limit or (weight <= HEAVIER * self.limit and _written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
-            if self.model.is_no_worse(
+            # Where nodes only go, nothing has to be computed that was not before, in whatever order.
+            goes = {node for node in nodes if not node.view}.issubset(self.nodes)
+            if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
             ):
                 self.roots, self.nodes, self.cost = changed, nodes, cost

@@ -57,6 +57,8 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
             outer = set(labels)
             for arg, own in inner_parts(node, labels):
                 found.append((arg, tuple(label if label in outer else (level, n, label) for label in own)))
+        elif node.op == "mul":
+            found += [(factor, ()) for factor in node.args]
         else:
             found.append((node, labels))
     return found
@@ -131,7 +133,7 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
     """Return the operands of a product with all inner products multiplied out; None for more than `MOST_FACTORS`."""
     found, level = list(parts), 0
     while len(found) <= MOST_FACTORS:
-        if not any(is_core(node) for node, _ in found):
+        if not any(is_core(node) or node.op == "mul" for node, _ in found):
             return found
         found, level = multiplied_out(found, level), level + 1
     return None
