@@ -14,7 +14,7 @@ from sympy.printing.pretty.stringpict import prettyForm
 from sympy_tensordiff.symbolic.choice_notation import choice_notation
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
-from sympy_tensordiff.symbolic.norm_notation import with_norms
+from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
@@ -281,6 +281,8 @@ def _function(node: Any) -> Any:
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
+    if (value := at_no_zero(node)) is not None:
+        return _notation(value)
     operands = tuple(_without_ones(node))
     body, names = node.template.expr, node.template.variables
     if isinstance(body, Pow) and body.args == (*names, S.Half):
