@@ -50,28 +50,28 @@ def soft(matrix):
 score, scaled = Q @ K.T, Q @ K.T / sympy.sqrt(d)
 P = N(soft(score), "P")
 Pd = N(soft(scaled), "P")
-dP = N(G @ V.T, "dP")
-dS = N(P * (dP - rows(P * dP)), "dS")
-dSd = N(Pd * (dP - rows(Pd * dP)), "dS")
+inner_slopes = N(G @ V.T, "dP")
+slopes = N(P * (inner_slopes - rows(P * inner_slopes)), "dS")
+scaled_slopes = N(Pd * (inner_slopes - rows(Pd * inner_slopes)), "dS")
 masked = N(soft(score + M), "P")
 weights = N(td.softmax(td.tanh(X @ W) @ z), "a")
 query, key = matrices("Wq Wk", d, d)
 own = N(soft(X @ query @ (X @ key).T), "P")
-dOwn = N(own * (G @ X.T - rows(own * (G @ X.T))), "dS")
+own_slopes = N(own * (G @ X.T - rows(own * (G @ X.T))), "dS")
 ATTENTION = [
-    Form("attention by the keys", td.sum(G * (soft(score) @ V)), K, dS.T @ Q),
-    Form("attention, scaled, by the keys", td.sum(G * (soft(scaled) @ V)), K, dSd.T @ Q / sympy.sqrt(d)),
+    Form("attention by the keys", td.sum(G * (soft(score) @ V)), K, slopes.T @ Q),
+    Form("attention, scaled, by the keys", td.sum(G * (soft(scaled) @ V)), K, scaled_slopes.T @ Q / sympy.sqrt(d)),
     Form(
         "attention by a bias of its scores",
         td.sum(G * (soft(score + M) @ V)),
         M,
-        masked * (dP - rows(masked * dP)),
+        masked * (inner_slopes - rows(masked * inner_slopes)),
     ),
     Form(
         "attention of a sequence to itself by the map of queries",
         td.sum(G * (soft(X @ query @ (X @ key).T) @ X)),
         query,
-        X.T @ dOwn @ X @ key,
+        X.T @ own_slopes @ X @ key,
     ),
     Form(
         "attention of a sequence to itself by the map of values",

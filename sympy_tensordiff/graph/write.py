@@ -165,8 +165,8 @@ class Writer(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`; conditions of all terms
-        stand around the sum.
+        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`; conditions of all
+        terms stand around the sum.
         """
         if common := _common_rows(node.args):
             rest = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
@@ -273,7 +273,7 @@ class Writer(TensorWriter):
 
 
 def _common_rows(terms: Sequence[Node]) -> tuple[Row, ...]:
-    """Return the constraints that the guards of all terms have, none of them an equation; empty if a term has no guard."""
+    """Return the constraints, not equations, that the guards of all terms have; empty if a term has no guard."""
     if any(term.op != "guard" for term in terms):
         return ()
     common = [row for row in terms[0].data if row.kind != "eq" and all(row in term.data for term in terms[1:])]

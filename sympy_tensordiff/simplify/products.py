@@ -390,8 +390,8 @@ def size(nodes: Sequence[Node]) -> int:
 def weight(node: Node) -> int:
     """Return the weight of `node`: one, and one for each argument that is not a number.
 
-    A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``. Nor do
-    transposes: whether a node or its transpose is below one depends on the order of axes in which it was read.
+    A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
+    Nor do transposes: whether a node or its transpose is below one depends on the order in which axes were read.
     """
     if node.op == "const" or is_transpose(node):
         return 0

@@ -14,6 +14,7 @@ that cancel are not 0 and not infinite where the node is a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
@@ -66,8 +67,8 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
 
 
 def _may_cancel(node: Node) -> bool:
-    """Return whether `node` is a divisor that is a product, a product with a sum and a divisor, or a sum of products with
-    sums or divisors.
+    """Return whether `node` is a divisor that is a product, a product with a sum and a divisor, or a sum of products
+    with sums or divisors.
     """
     if node.op == "pow":
         return _is_quotient(node) and node.args[0].op != "add"
@@ -100,7 +101,7 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Forms of sums and products of a graph as polynomials over their other nodes, with lengths as a reader sees them."""
+    """Forms of sums and products as polynomials over the nodes inside of them, and lengths as a reader sees them."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -117,10 +118,8 @@ class Quotients:
     def forms(self, node: Node) -> Iterator[Node]:
         """Yield other forms of `node`, a sum or a product."""
         for form in self._sums(node) if node.op == "add" else self._products(node):
-            try:
+            with suppress(_Inexact):
                 yield form()
-            except _Inexact:
-                pass
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions that make forms of a product: with factors of its sums outside, or multiplied out."""
@@ -144,10 +143,10 @@ class Quotients:
             if factor.op == "const":
                 coefficient *= _exact(factor.data) ** _whole(exponent)
                 continue
-            if factor.op == "pow" and factor.args[1].op == "const" and factor.args[0].shape == factor.shape:
-                if exponent.denominator == 1:
-                    stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
-                    continue
+            is_power = factor.op == "pow" and factor.args[1].op == "const" and factor.args[0].shape == factor.shape
+            if is_power and exponent.denominator == 1:
+                stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
+                continue
             inner = self.graph.factors(factor)
             if len(inner) > 1 and exponent.denominator == 1:
                 stack += [(own, exponent) for own in inner]

@@ -105,7 +105,7 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return ``roots`` with operands of a product that share no label as products of their own: the two vectors of
     ``outer(A @ x, B @ y)``, which may be one.
     """
-    nodes = reachable(*roots)
+    nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
         """Return a product of the products of groups of operands, if there are several groups; others as they are."""
@@ -123,6 +123,7 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         factors: list[Operand] = []
         for operands in groups:
             kept = tuple(label for label in output if any(label in labels for _, labels in operands))
+            operands = in_order(operands, kept, known)
             factors.append((graph.ein(1, operands, kept, sizes), kept) if len(operands) > 1 else operands[0])
         return graph.ein(coefficient, factors, output, sizes)
 
@@ -145,7 +146,8 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
     known = dict(graph.symmetric)
     for node in reachable(*roots):
         if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in known:
-            known[node] = is_symmetric(graph, node, known)
+            is_table = node.op == "comprehension"
+            known[node] = _has_symmetric_entries(graph, node) if is_table else is_symmetric(graph, node, known)
     return known
 
 

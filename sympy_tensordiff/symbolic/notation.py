@@ -257,10 +257,8 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             transposed(inner, by_terms=by_terms) is inner
         ):
             return matrix
-        case Power(inner, Leaf()) | Call(args=(inner,), keywords=()):
-            moved = transposed(inner, by_terms=by_terms)
-            turned = matrix._replace(base=moved) if isinstance(matrix, Power) else matrix._replace(args=(moved,))
-            return turned if count_transposes(moved) <= count_transposes(inner) else Transposed(matrix)
+        case Power(_, Leaf()) | Call(args=(_,), keywords=()):
+            return _transposed_function(matrix, by_terms)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
             return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
         case Repeated(scalar, shape):
@@ -271,15 +269,31 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             return matrix
         case Constant(name, shape):
             return Constant(name, shape[::-1])
-        case Product(factors=factors, divisors=[]) | Chain(factors):
-            moved = tuple(transposed(factor, by_terms=by_terms) for factor in factors)
-            turned = Chain(moved[::-1]) if isinstance(matrix, Chain) else matrix._replace(factors=moved)
-            return _fewer(matrix, turned)
-        case Product(divisors=divisors) if all(divisor.rank == 2 for divisor in divisors):
-            below = [Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in divisors]
-            above = transposed(matrix._replace(divisors=()), by_terms=by_terms)
-            return _fewer(matrix, product(factors=[above], divisors=below))
+        case Product() | Chain():
+            return _transposed_product(matrix, by_terms)
     return Transposed(matrix)
+
+
+def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
+    """Return the transpose of a power or of an elementwise function: of what is inside, unless that has fewer
+    transposes as it is.
+    """
+    inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
+    moved = transposed(inner, by_terms=by_terms)
+    if count_transposes(moved) > count_transposes(inner):
+        return Transposed(matrix)
+    return matrix._replace(base=moved) if isinstance(matrix, Power) else matrix._replace(args=(moved,))
+
+
+def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
+    """Return the transpose of a product, with transposed factors and divisors where that has fewer transposes."""
+    moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
+    if isinstance(matrix, Chain):
+        return _fewer(matrix, Chain(moved[::-1]))
+    if any(divisor.rank != 2 for divisor in matrix.divisors):
+        return Transposed(matrix)
+    below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
+    return _fewer(matrix, matrix._replace(factors=moved, divisors=below))
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
