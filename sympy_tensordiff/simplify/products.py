@@ -33,6 +33,8 @@ def product_of(graph: Graph, node: Node) -> Product:
     """Return `node` as a product; a view of an einsum has the operands of the einsum, other nodes are one operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
+        if is_core(rest):
+            return product_of(graph, rest)._replace(coefficient=factor)
         return Product(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
     if node.op != "ein":
         labels = tuple(range(len(node.shape)))

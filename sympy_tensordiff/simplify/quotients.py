@@ -36,7 +36,7 @@ Polynomial = dict[Monomial, Fraction]
 
 
 class _Inexact(Exception):
-    """Raised where a coefficient is a floating point number, or a polynomial gets too long."""
+    """Raised where a coefficient is a floating point number, or a polynomial gets longer than it may."""
 
 
 class Term(NamedTuple):
@@ -152,11 +152,26 @@ class Quotients:
                 stack += [(own, exponent) for own in inner]
             else:
                 powers[factor] = powers.get(factor, Fraction(0)) + exponent
-        found = Term(coefficient, powers)
+        found = self._without_opposites(Term(coefficient, powers))
         for base, power in list(powers.items()):
             if base.op == "add" and power and power.denominator == 1:
                 found = self._without_content(found, base, int(power))
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
+
+    def _without_opposites(self, term: Term) -> Term:
+        """Return a product in which no sum is the opposite of another one: ``(1 - a)/(a - 1)`` is -1."""
+        sums = [base for base, power in term.powers.items() if base.op == "add" and power.denominator == 1]
+        if len(sums) < 2 or not any(power < 0 for power in term.powers.values()):
+            return term
+        coefficient, powers = term.coefficient, dict(term.powers)
+        for base in sums:
+            terms = self._polynomial(map(self.term, base.args))
+            opposite = self._built_sum({key: -number for key, number in terms.items()}, base.shape)
+            if opposite is not base and powers.get(base) and powers.get(opposite):
+                power = powers.pop(base)
+                coefficient *= (-1) ** int(power)
+                powers[opposite] += power
+        return Term(coefficient, powers)
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
         """Return a product with numbers, and divisors that cancel, taken out of a sum among its factors."""
@@ -213,6 +228,7 @@ class Quotients:
         """
         polynomial = self._polynomial(map(self.term, args))
         below: dict[Node, Fraction] = {}
+        count = len(polynomial)
         for key in polynomial:
             for base, power in key:
                 if base.op == "add" and power < 0 and power.denominator == 1:
@@ -223,6 +239,8 @@ class Quotients:
             divisor = self._polynomial(map(self.term, base.args))
             while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
                 polynomial, below[base] = quotient, below[base] + 1
+        if len(polynomial) > count:
+            raise _Inexact
         if not polynomial:
             return self.graph.filled(0, shape) if shape else self.graph.zero
         content = _content_of(polynomial, common=True, greatest=greatest)
