@@ -201,6 +201,7 @@ CONTRASTIVE = [
         td.relu(td.norm(w - u) ** 2 - td.norm(w - s) ** 2 + a),
         u,
         -2 * (w - u) * td.greater(td.norm(w - u) ** 2 - td.norm(w - s) ** 2 + a, 0),
+        raised=u,
     ),
     Form("comparisons of pairs", td.sum(td.softplus(-(X @ w - Z @ w))), w, -(X - Z).T @ td.sigmoid(-(X @ w - Z @ w))),
     Form("preferences against a reference", td.sum(td.softplus(-b * (x - y))), x, -b * td.sigmoid(-b * (x - y))),

@@ -169,8 +169,8 @@ class Writer(TensorWriter):
         terms stand around the sum.
         """
         if common := _common_rows(node.args):
-            rest = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
-            return self.guarded(common, (yield self.visit(self.graph.add(rest), scope)), scope)
+            inner = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
+            return self.guarded(common, (yield self.visit(self.graph.add(inner), scope)), scope)
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:

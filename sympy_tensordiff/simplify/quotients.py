@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 
 MOST_TERMS = 12
 """Longer polynomials are left as they are."""
@@ -128,8 +129,8 @@ class Quotients:
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions that make forms of a sum: its terms as they are, or with sums in them multiplied out."""
-        for greatest in (True, False):
-            yield lambda greatest=greatest: self._over_one_denominator(node.args, node.shape, greatest)
+        yield lambda: self._over_one_denominator(node.args, node.shape, True)
+        yield lambda: self._over_one_denominator(node.args, node.shape, False)
         yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
 
     # -------------------------------------------------------------- terms
@@ -221,7 +222,7 @@ class Quotients:
                 terms += [_times(rest, self.term(own)) for own in inner.args]
         return self._polynomial(terms)
 
-    def _over_one_denominator(self, args: Sequence[Node], shape: tuple[object, ...], greatest: bool) -> Node:
+    def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
         """Return a sum as one quotient, with what numerator and denominator have in common left out.
 
         Of a divisor of all terms the `greatest` power that all have stands outside, else the least.
@@ -264,7 +265,7 @@ class Quotients:
 
     # -------------------------------------------------------------- nodes
 
-    def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[object, ...] = ()) -> Node:
+    def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
         """Return a product as a node, times a polynomial if there is one."""
         graph = self.graph
         factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
@@ -274,7 +275,7 @@ class Quotients:
         product = graph.scale(_number(term.coefficient), product)
         return graph.broadcast(product, shape) if shape and not product.shape else product
 
-    def _built_sum(self, polynomial: Polynomial, shape: tuple[object, ...]) -> Node:
+    def _built_sum(self, polynomial: Polynomial, shape: tuple[Affine, ...]) -> Node:
         """Return a polynomial as a node."""
         terms = [self._built(Term(coefficient, dict(key))) for key, coefficient in polynomial.items()]
         total = self.graph.add(terms)
