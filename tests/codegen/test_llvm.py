@@ -123,7 +123,7 @@ def test_checked_code_finds_entries_outside_of_arrays(printer, method, expressio
         if more == "0":
             kernel(*values, out=out)
             continue
-        with pytest.raises(ValueError, match="a kernel reads or writes outside an array: .* please report it"):
+        with pytest.raises(ValueError, match=r"a kernel reads or writes outside an array: .* please report it"):
             kernel(*values, out=out)
 
 

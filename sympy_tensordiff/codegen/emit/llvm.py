@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -23,20 +21,10 @@ MAX_INTERLEAVED_VECTORS = 4
 """The most vectors that one iteration of a loop computes (its interleave count)."""
 
 TOO_LARGE, NO_MEMORY, OUTSIDE = 1, 2, 4
-"""The return codes of functions, as bits: extents that are too large for BLAS, no memory, an entry outside its array."""
+"""The return codes of functions, as bits: extents too large for BLAS, no memory, an entry outside its array."""
 
 Value = tuple[str, str]
 """A value: its text and its type."""
-
-
-def real_text(value: float, kind: str) -> str:
-    """Return a floating-point constant of type ``kind`` exactly, in hexadecimal."""
-    if kind == "float" and math.isfinite(value):
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            value = math.copysign(math.inf, value)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 class Module:

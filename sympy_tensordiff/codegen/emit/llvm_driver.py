@@ -178,21 +178,6 @@ class LlvmStepPrinter:
 # ---------------------------------------------------------------------------- drivers in Python
 
 
-class _StepCalls:
-    """The calls of steps as text for a driver in Python, in place of `Functions`."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self.texts = texts
-
-    def body(self, step: Step) -> list[str]:
-        """Return []: no function is inlined into the driver."""
-        return []
-
-    def __call__(self, step: Step) -> str:
-        """The call of a step."""
-        return self.texts[function_name(step)]
-
-
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
@@ -217,6 +202,6 @@ def _module_with_python_driver(
         printer.finish()
         calls[name] = f"{name}({', '.join(map(names, wanted))})"
     helpers = called_by(pieces, LIBRARY_HELPERS).values()
-    run = host_driver(program, names, _StepCalls(calls), 'with np.errstate(all="ignore"):')  # type: ignore[arg-type]
+    run = host_driver(program, names, lambda step: calls[function_name(step)], 'with np.errstate(all="ignore"):')
     driver = module_text(program, "llvm", names, [*helpers, *pieces, run])
     return _module_text(module, entries, driver)

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import Matrices
-from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module, real_text
+from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
@@ -183,10 +184,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
         arrays = self.step.array, self.matrices.left.array, self.matrices.right.array
         blocks = [(own, other, other), (own, terms, steps[0]), (terms, other, steps[1])]
-        for array, pointer, (height, width, stride), is_turned in zip(
+        for array, pointer, (height, width, stride), swaps in zip(
             arrays, pointers, blocks, (False, *turned), strict=True
         ):
-            strides = ("1", stride) if is_turned else (stride, "1")
+            strides = ("1", stride) if swaps else (stride, "1")
             self.check_block(array, pointer, (height, strides[0]), (width, strides[1]))
         sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
         numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from sympy_tensordiff.codegen.emit.llvm import Module, real_text
+from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_copies import task_count
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW
 from sympy_tensordiff.codegen.ir.programs import (

@@ -35,8 +35,8 @@ from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
-"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``check``, compiled code checks all
-indices, too; with ``dump``, modules are printed.
+"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``check``, compiled code checks
+all indices, too; with ``dump``, modules are printed.
 """
 
 _PYTHON = [
