@@ -165,7 +165,7 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
     assert [len(array.shape) for step in steps for array in step.rows if array.shape] == [1]
     assert not any(len(array.shape) > 1 for array in paired.temporaries)
     text = print_source(fitted, "numba")
-    assert text[text.index("def run") :].count("= exp(") == 1
+    assert text[text.index("def fill_") :].count("= exp(") == 1
 
 
 @pytest.mark.parametrize(("columns", "is_one"), [(FEW, True), (FEW + 1, False), (m, False)])
