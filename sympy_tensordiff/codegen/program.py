@@ -274,8 +274,8 @@ def _lowered(
     tight = without_twins(graph, tight)
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
-        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight)
+        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
         lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
