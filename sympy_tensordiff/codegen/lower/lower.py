@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
-from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
+from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
@@ -187,7 +187,7 @@ class Lowering(Matrices):
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
             return Load(self.arrays[tensor.data[0]], index)
-        found = yield self._temporary(tensor, block.context)
+        found = None if is_slice(self.graph, tensor) else (yield self._temporary(tensor, block.context))
         if found is None:  # nothing to keep: the entry itself
             value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, block), block)
             return value
