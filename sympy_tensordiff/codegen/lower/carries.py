@@ -1,9 +1,9 @@
 """Reductions that continue from one value of an index to the next (prefix sums, products and extrema).
 
-``Prod_{k < j} a_k`` has one factor more for each ``j``, and ``Sum_{j > q} b_j*Prod_{q < k < j} a_k`` is ``b_(q + 1)`` plus
-``a_(q + 1)`` times the same for ``q + 1``, as is ``Sum_{j > q} b_j*g**(j - q)``. An array of such values takes one pass
-(`schedule.scans`), where a loop for each value takes as many passes as there are values. So it is worth an array also
-inside of a sum over that index, although the array has as many entries as the sum has terms.
+``Prod_{k < j} a_k`` has one factor more for each ``j``, and ``Sum_{j > q} b_j*Prod_{q < k < j} a_k`` is ``b_(q + 1)``
+plus ``a_(q + 1)`` times the same for ``q + 1``, as is ``Sum_{j > q} b_j*g**(j - q)``. An array of such values takes one
+pass (`schedule.scans`), where a loop for each value takes as many passes as there are values. So it is worth an array
+also inside of a sum over that index, although the array has as many entries as the sum has terms.
 """
 
 from __future__ import annotations

@@ -70,7 +70,11 @@ class Lowering(Matrices):
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
         product: Node | None = None
         continues = not carried_variables(self.graph, node).isdisjoint(block.context.variables)
-        if node.op == "sum" and not continues and (self._is_lazy(node, block) or not self._stored_at(node, block.context)):
+        if (
+            node.op == "sum"
+            and not continues
+            and (self._is_lazy(node, block) or not self._stored_at(node, block.context))
+        ):
             product = yield self._as_product(node, block.context)
         if product is not None and product.op == "read":  # no array of its own is worth it
             entry: scalars.Scalar = yield self._read(product, block)

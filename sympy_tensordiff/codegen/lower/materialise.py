@@ -124,7 +124,7 @@ def is_dear(node: Node) -> bool:
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:
-    """Whether `tensor` is a part of an array in the order of memory, such as ``x[1:, 3]``, which is read in its place."""
+    """Whether `tensor` is a part of an array in the order of memory, such as ``x[1:, 3]``, which is read in place."""
     if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
         return False
     axes, forms = graph.bound(tensor), tensor.args[0].data
