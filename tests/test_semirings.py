@@ -30,7 +30,7 @@ def test_derivatives(semiring, subscripts):
     inputs = subscripts.split("->")[0].split(",")
     given = [operands.get(labels, square) for labels in inputs]
     result = td.einsum(subscripts, *given, semiring=semiring)
-    td.check_derivative(td.sum(td.square(result)) if result.shape else result**2, square)
+    td.check_derivative(td.sum(td.square(result)), square)
 
 
 def test_large_entries_do_not_overflow():
@@ -42,7 +42,7 @@ def test_large_entries_do_not_overflow():
 
 
 def test_without_a_summed_label_entries_are_added():
-    assert td.einsum("ij,ij->ij", A, A, semiring="max")[0, 1] == 2 * A[0, 1]
+    assert td.einsum("ij,ij->ij", A, A, semiring="max")[0, 1].doit() == 2 * A[0, 1]
 
 
 @pytest.mark.parametrize("semiring", ["plus", 3])
