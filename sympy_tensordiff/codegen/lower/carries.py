@@ -100,6 +100,18 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
     return sides.pop() if len(sides) == 1 and is_rising else 0
 
 
+def has_windows(variables: Sequence[int], rows: Rows) -> bool:
+    """Whether both ends of the range of one of `variables` depend on others: an array over all of them may be much
+    larger than the number of their values.
+    """
+    for v in variables:
+        own = [row.form for row in rows if row.form.coefficient(v)]
+        tied = [form for form in own if not form.atoms().isdisjoint([w for w in variables if w != v])]
+        if len({form.coefficient(v) > 0 for form in tied}) == 2:
+            return True
+    return False
+
+
 def carried_last(graph: Graph, candidate: Candidate, order: Sequence[int]) -> tuple[int, ...] | None:
     """Return `order` with an axis of the candidate last along which its values continue; None without one."""
     carried = carried_variables(graph, candidate.node)

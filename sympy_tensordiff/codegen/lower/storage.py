@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.blocks import Block
-from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables
+from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
@@ -357,7 +357,9 @@ class Storage:
         if not self.temporaries or node in self.chained:
             return False
         carried = carried_variables(self.graph, node).intersection(context.variables)
-        return bool(carried) and (context.variables != self._axes or self._axes[-1] not in carried)
+        if not carried or (context.variables == self._axes and self._axes[-1] in carried):
+            return False
+        return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
         """Whether loops around the call `node` compute it many times for each of its values."""
