@@ -127,6 +127,6 @@ def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> s
     for node in reachable(*roots):
         if node.op in BINDERS:
             inside = breadth_first(node.args[0], lambda part: () if part.op in BINDERS else part.args)
-            carried = [part for part in inside if part.op in RANGED and carried_variables(graph, part)]
+            carried = [part for part in inside if any(v < 0 for v in carried_variables(graph, part))]
             places.update({planner.numbered(part, sorted(v for v in part.free if v < 0)) for part in carried})
     return {node for node, count in places.items() if count > 1}
