@@ -47,8 +47,9 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
     if factor.op == "pow":
         base, exponent = factor.args
         form = index_form(graph, exponent)
-        is_chain = base.free.isdisjoint((v, w)) and form is not None and form.coefficient(v) * side > 0
-        return factor if is_chain and v not in form.hidden() else None  # type: ignore[union-attr]
+        if form is None or not base.free.isdisjoint((v, w)) or v in form.hidden():
+            return None
+        return factor if form.coefficient(v) * side > 0 else None
     if factor.op == "prod" and factor.args[0].free.isdisjoint((v, w)) and len(graph.bound(factor)) == 1:
         return factor if _is_chained(node.data, factor.data, v, w, graph.bound(factor)[0], side) else None
     return None
@@ -81,8 +82,8 @@ def index_form(graph: Graph, node: Node) -> Affine | None:
     if node.op == "const":
         return Affine.of(node.data) if isinstance(node.data, int) else None
     if node.op == "add":
-        forms = [index_form(graph, term) for term in node.args]
-        return None if None in forms else sum(forms, Affine())  # type: ignore[arg-type]
+        forms = [form for term in node.args if (form := index_form(graph, term)) is not None]
+        return sum(forms, Affine()) if len(forms) == len(node.args) else None
     number, core = graph.split_coefficient(node)
     if number == 1 or not isinstance(number, int):
         return None
