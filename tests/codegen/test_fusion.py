@@ -150,7 +150,7 @@ def test_broken_laws(message):
 
 
 def test_one_row_of_what_a_function_returns_serves_several_sums():
-    """The table would be larger than all arguments: one row of it is kept, also where a value reads a gradient's sum."""
+    """The table would be larger than all arguments: one row is kept, also where a value reads a gradient's sum."""
     i, j, k, n, m = td.indices("i j k n m")
     x, y, c = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("c", m)
     model = td.IndexedSum(c[k] * sympy.exp(-((m * x[i] - k) ** 2)), (k, 0, m - 1))

@@ -82,7 +82,7 @@ def index_form(graph: Graph, node: Node) -> Affine | None:
     if node.op == "const":
         return Affine.of(node.data) if isinstance(node.data, int) else None
     if node.op == "add":
-        forms = [form for term in node.args if (form := index_form(graph, term)) is not None]
+        forms = [one for term in node.args if (one := index_form(graph, term)) is not None]
         return sum(forms, Affine()) if len(forms) == len(node.args) else None
     number, core = graph.split_coefficient(node)
     if number == 1 or not isinstance(number, int):
