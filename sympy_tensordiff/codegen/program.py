@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
+from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
@@ -269,8 +270,8 @@ def _in_loop_form(
     tight = without_twins(graph, tight)
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
-        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight)
+        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     return list(tight)
 
 
@@ -326,6 +327,8 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
         lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
+    if lowering.temporaries:
+        lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, programs.Array] = {}
