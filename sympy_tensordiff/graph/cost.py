@@ -239,9 +239,11 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Return whether an einsum is the derivative of cofactors in the direction of a matrix, which takes an inverse and
-    two products of matrices.
+    """Return whether a node is an einsum that is the derivative of cofactors in the direction of a matrix, which takes
+    an inverse and two products of matrices.
     """
+    if node.op != "ein":
+        return False
     operands = list(zip(node.args, node.data.inputs, strict=True))
     found = cofactor_direction(operands, node.data.output)
     return found is not None and len(found.factors) == 1 and not found.others

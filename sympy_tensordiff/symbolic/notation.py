@@ -257,7 +257,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             transposed(inner, by_terms=by_terms) is inner
         ):
             return matrix
-        case Power(_, Leaf()) | Call(args=(_,), keywords=()):
+        case Power(_, Leaf()) | Call(args=(_,), keywords=()) if by_terms:
             return _transposed_function(matrix, by_terms)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
             return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
@@ -290,7 +290,7 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
         return _fewer(matrix, Chain(moved[::-1]))
-    if any(divisor.rank != 2 for divisor in matrix.divisors):
+    if any(divisor.rank != 2 or not by_terms for divisor in matrix.divisors):
         return Transposed(matrix)
     below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
     return _fewer(matrix, matrix._replace(factors=moved, divisors=below))

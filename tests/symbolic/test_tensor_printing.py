@@ -38,7 +38,8 @@ def test_the_deepest_that_is_printed(name):
     for printer in (str, latex, pretty, srepr):
         assert len(printer(expr)) > 70
     taller = STEPS[name](STEPS[name](expr))
-    assert "too much to print" in str(taller)
+    text = str(taller)
+    assert "too much to print" in text or text.startswith("t0 = ")
     for printer in (latex, pretty, srepr):
         with pytest.raises(UnsupportedError, match="that is too much to print"):
             printer(taller)
