@@ -228,14 +228,19 @@ def _needed_extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def _check(step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes) -> None:
-    """Raise VerificationError if a nest breaks a law, for example if two threads write one entry."""
+def checked_nest(step: Kernel | Fused, prover: Prover) -> tuple[Statement, ...]:
+    """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
+    write one entry.
+    """
+    nest, shapes = thread_nest(step, prover.shapes), prover.shapes
     used, is_scatter = uses(step), isinstance(step, Scatter)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
     known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if is_scatter else [])}
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
     totals = [step.array] if is_scatter else []
     NestLaws(known, filled_arrays(step), totals=totals).check(nest)
+    check_bounds(nest, step, prover)
+    return nest
 
 
 class KernelText(NamedTuple):
@@ -253,10 +258,7 @@ def kernel_functions(
     parameters.
     """
     shapes = prover.shapes
-    nests = [thread_nest(step, shapes) for step in steps]
-    for step, nest in zip(steps, nests, strict=True):
-        _check(step, nest, shapes)
-        check_bounds(nest, step, prover)
+    nests = [checked_nest(step, prover) for step in steps]
     open_ = [_kernel_text(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
     patterns = [text_up_to_renaming(printed.text, names.texts) for printed in open_]
     alike: dict[str, list[tuple[Affine, ...]]] = {}

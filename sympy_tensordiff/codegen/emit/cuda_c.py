@@ -1,0 +1,360 @@
+"""Programs as CUDA C++ files: kernels, and functions of the host that check their arguments and launch the kernels.
+
+The kernels are those of the module for ``numba.cuda``; arrays lie on the device. NVRTC compiles the kernels alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+
+from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
+from sympy_tensordiff.codegen.emit.c_library import c_helpers
+from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
+from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest
+from sympy_tensordiff.codegen.emit.driver import Functions
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Kernel, Program, Scatter, Step, kernels_of
+from sympy_tensordiff.codegen.ir.scalars import Ends, Load
+from sympy_tensordiff.codegen.ir.sizes import check_determined
+from sympy_tensordiff.codegen.ir.walk import scalar_arrays
+from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
+from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.errors import ArgumentError, NotInCError
+from sympy_tensordiff.integer.affine import Affine
+
+LAUNCH_HELPERS = {
+    "fitting": """\
+/* The least power of two that is not below n. */
+static inline ptrdiff_t fitting(ptrdiff_t n) {
+    ptrdiff_t found = 1;
+    while (found < n) {
+        found *= 2;
+    }
+    return found;
+}""",
+    "block_for": """\
+/* The threads of a block for some entries: along the last axis, the one before it, and all others. */
+static inline dim3 block_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) {
+    const ptrdiff_t x = least(outer*rows > 1 ? 32 : 256, fitting(columns)), y = least(256/x, fitting(rows));
+    return dim3((unsigned)x, (unsigned)y, (unsigned)least(least(256/(x*y), 64), fitting(outer)));
+}""",
+    "grid_for": """\
+/* The blocks for some entries. There are at most 65535 along y and z: kernels stride over what is left. */
+static inline dim3 grid_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) {
+    const dim3 b = block_for(outer, rows, columns);
+    const ptrdiff_t x = (columns + b.x - 1)/b.x, y = (rows + b.y - 1)/b.y, z = (outer + b.z - 1)/b.z;
+    return dim3((unsigned)x, (unsigned)least(y, 65535), (unsigned)least(z, 65535));
+}""",
+    "copied": """\
+/* Copy from the device when it has done its work; 1 if that fails. */
+static int copied(void *to, const void *from, size_t bytes, cudaStream_t stream) {
+    const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+    return error != cudaSuccess || cudaStreamSynchronize(stream) != cudaSuccess;
+}""",
+    "find_range": """\
+static __global__ void extend_range(int64_t *range, const int64_t *values, ptrdiff_t count) {
+    for (ptrdiff_t n = THREAD_X; n < count; n += THREADS_X) {
+        atomicMin((long long *)range, (long long)values[n]);
+        atomicMax((long long *)range + 1, (long long)values[n]);
+    }
+}
+
+/* Find the least and the greatest of some integers on the device; 1 if that fails. */
+static int find_range(int64_t *range, const int64_t *values, ptrdiff_t count, void *scratch, cudaStream_t stream) {
+    range[0] = INT64_MAX;
+    range[1] = INT64_MIN;
+    cudaMemcpyAsync(scratch, range, 2*sizeof(int64_t), cudaMemcpyHostToDevice, stream);
+    LAUNCH(extend_range, dim3(256), dim3(256), stream, (int64_t *)scratch, values, count);
+    return copied(range, scratch, 2*sizeof(int64_t), stream);
+}""",
+    "find_asymmetry": """\
+static __global__ void note_asymmetry(int64_t *found, const real *a, ptrdiff_t n) {
+    for (ptrdiff_t i = THREAD_Y; i < n; i += THREADS_Y) {
+        for (ptrdiff_t j = THREAD_X; j < i; j += THREADS_X) {
+            if (a[i*n + j] != a[j*n + i] && (a[i*n + j] == a[i*n + j] || a[j*n + i] == a[j*n + i])) {
+                *found = 1;
+            }
+        }
+    }
+}
+
+/* Find out whether a matrix on the device is not symmetric; 1 if that fails. */
+static int find_asymmetry(int64_t *found, const real *a, ptrdiff_t n, void *scratch, cudaStream_t stream) {
+    *found = 0;
+    cudaMemcpyAsync(scratch, found, sizeof(int64_t), cudaMemcpyHostToDevice, stream);
+    LAUNCH(note_asymmetry, grid_for(1, n, n), block_for(1, n, n), stream, (int64_t *)scratch, a, n);
+    return copied(found, scratch, sizeof(int64_t), stream);
+}""",
+}
+"""The helpers of the host and the kernels that these launch, each before its callers."""
+
+DEVICE_HELPERS = {
+    "sigmoid": """\
+/* 1/(1 + exp(-x)) without overflow. */
+static inline real sigmoid(real x) {
+    const real small = exp(-fabs(x));
+    return (x < 0 ? small : (real)1)/(1 + small);
+}""",
+    "softplus": """\
+/* log(1 + exp(x)) without overflow. */
+static inline real softplus(real x) {
+    return (x < 0 ? (real)0 : x) + log1p(exp(-fabs(x)));
+}""",
+}
+"""The functions of numbers that C files translate for vectors, and CUDA files need not."""
+
+_NAMES = """
+    stream blockIdx threadIdx blockDim gridDim warpSize dim3 cudaStream_t cudaError_t cudaSuccess cudaGetLastError
+    cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH THREAD_X
+    THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10 norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi
+    rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate clock
+"""
+OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | {"extend_range", "note_asymmetry"} | DEVICE_HELPERS.keys()
+OWN_NAMES |= {f"{name}f" for name in OWN_NAMES}
+
+PREAMBLE = """\
+#ifdef __CUDACC_RTC__
+typedef long long int64_t;
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#else
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+typedef {type} real;
+#define THREAD_X ((ptrdiff_t)blockIdx.x*blockDim.x + threadIdx.x)
+#define THREAD_Y ((ptrdiff_t)blockIdx.y*blockDim.y + threadIdx.y)
+#define THREAD_Z ((ptrdiff_t)blockIdx.z*blockDim.z + threadIdx.z)
+#define THREADS_X ((ptrdiff_t)gridDim.x*blockDim.x)
+#define THREADS_Y ((ptrdiff_t)gridDim.y*blockDim.y)
+#define THREADS_Z ((ptrdiff_t)gridDim.z*blockDim.z)"""
+
+LAUNCH = """\
+#ifndef LAUNCH
+#define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#endif"""
+
+
+def print_cuda_c(program: Program, options: COptions) -> CSource:
+    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for what CUDA has no routine
+    for.
+    """
+    if options.allocate:
+        raise ArgumentError("allocate=True is for backend='c': a CUDA file has its scratch memory from the caller")
+    if options.parallel is not None:
+        raise ArgumentError("parallel= is not for backend='cuda_c', whose kernels run on all cores of a device")
+    check_determined(program)
+    return CudaFile(program, options).file_text()
+
+
+class CudaPrinter(CPrinter):
+    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
+    axes.
+    """
+
+    def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
+        body = checked_nest(step, prover)
+        self.axes = common_axes(step)
+        self.box = kernels_of(step)[0].box(prover.shapes)[: len(self.axes)]
+        for _ in self.axes:
+            (loop,) = body
+            assert isinstance(loop, Loop)
+            body = loop.body
+        super().__init__(names, prover.shapes, Nest((), body, bare), single, parallel=False)
+        self.functions |= {name: text + "f" * single for name, text in MATH_FUNCTIONS.items()}
+        self.functions |= {name: name for name in DEVICE_HELPERS}
+        self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
+        self.print_threads(body)
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
+        heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
+                 for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
+        if len(axes) > 2:
+            outer = axes[0] if len(axes) == 3 else self.names.fresh("outer")
+            heads.insert(
+                0, f"for (ptrdiff_t {outer} = THREAD_Z; {outer} < {'*'.join(extents[:-2])}; {outer} += THREADS_Z) {{"
+            )
+            heads[1:1] = self.delinearised_lines(axes[:-2], extents, outer) if len(axes) > 3 else []
+        if axes:
+            self.line(1, f"const ptrdiff_t {axes[-1]} = THREAD_X;")
+            heads.insert(0, f"if ({axes[-1]} < {extents[-1]}) {{")
+        depth = 1
+        for head in heads:
+            self.line(depth, head)
+            depth += head.endswith("{")
+        begin = len(self.lines)
+        self.print_block(body)
+        own = [line for line in self.lines[begin:] if not line.lstrip().startswith("SUMS(")]
+        self.lines[begin:] = [INDENT * (depth - 1) + line for line in own]
+        while depth > 1:
+            depth -= 1
+            self.line(depth, "}")
+
+    def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
+        """Return the lines that compute several axes from one number by division and remainder."""
+        lines = []
+        for number in range(len(axes) - 1, -1, -1):
+            lines.append(f"const ptrdiff_t {axes[number]} = {flat}{f' % {extents[number]}' if number else ''};")
+            flat = f"{flat}/{extents[number]}"
+        return lines
+
+    def head_text(self, statement: Loop | If) -> str:
+        """Return the head of a ``for`` or ``if`` statement; a step may be a size."""
+        if isinstance(statement, If) or isinstance(statement.step, int):
+            return super().head_text(statement)
+        own = self.names(statement.variable)
+        bounds = f"ptrdiff_t {own} = {self.lower(statement.lows)}; {own} < {self.stop(statement.highs)}"
+        return f"for ({bounds}; {own} += {self.form(statement.step)})"
+
+    def set_text(self, statement: Set) -> str:
+        """Return an assignment; an atomic addition if several threads may add to the entry."""
+        if not isinstance(statement.target, Load) or not self.needs_atomics:
+            return super().set_text(statement)
+        assert not isinstance(statement.value, Ends)
+        return f"atomicAdd(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
+
+
+class CudaStepPrinter(CStepPrinter):
+    """Prints the steps of a program as kernels of CUDA."""
+
+    storage = 'extern "C" __global__'
+
+    def step(self, step: Step) -> StepText:
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
+        if isinstance(step, Kernel | Fused):
+            return self.nest(step)
+        raise NotInCError(
+            f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
+            "'cuda' with CuPy, or 'c'"
+        )
+
+    def nest(self, step: Kernel | Fused) -> StepText:
+        """Return the kernel of a step."""
+        local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
+        printer = CudaPrinter(local, self.prover, step, bare, self.is_single)
+        return self.function(step, printer.lines, local, {})
+
+
+class CudaFile(CFile):
+    """Prints a program as a CUDA C++ file."""
+
+    language = "CUDA C++"
+    step_printer = CudaStepPrinter
+    own_names = OWN_NAMES
+    stream_parameters = ("cudaStream_t stream",)
+
+    @property
+    def last_code(self) -> str:
+        """The negative of the last error of CUDA, which the function that calls a search returns."""
+        return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
+
+    def scheduled(self, program: Program) -> tuple[Program, Prover]:
+        """Return a program with one step per launch, and its prover."""
+        program = on_device(prepared(program, "cuda")).program
+        return program, Prover(program)
+
+    def file_text(self) -> CSource:
+        """Return the text of the whole file, with its header."""
+        source = super().file_text()
+        text = source.replace("*restrict ", "*__restrict__ ")
+        for name in called_by([text], c_helpers([text]) | DEVICE_HELPERS):
+            text = re.sub(rf"^static (inline )?(?=\w+ {name}\()", "static __host__ __device__ inline ", text, flags=re.M)
+        changed = CSource(text)
+        changed.header = source.header.replace("#include <stdint.h>\n", "#include <stdint.h>\n\nstruct CUstream_st;\n", 1)
+        return changed
+
+    def with_helpers(self, pieces: list[str]) -> list[str]:
+        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        host = [text for text in pieces if "__global__" not in text]
+        kernels = [text for text in pieces if "__global__" in text]
+        launching = list(called_by(host, LAUNCH_HELPERS).values())
+        known = c_helpers(pieces) | DEVICE_HELPERS
+        helpers = list(called_by([*pieces, *launching], known).values())
+        around = ["#ifndef __CUDACC_RTC__", LAUNCH, 'extern "C" {'], ["}", "#endif"]
+        return [*helpers, *kernels, *around[0][:2], *launching, *around[0][2:], *host, *around[1]]
+
+    def preamble(self, pieces: Sequence[str]) -> str:
+        """Return the includes, the number type and the macros."""
+        return PREAMBLE.format(type=self.type)
+
+    def prototype(self, head: str) -> str:
+        """Return the prototype of a function in the header, which needs no header of CUDA."""
+        return head.replace("cudaStream_t ", "struct CUstream_st *")
+
+    @property
+    def function_name(self) -> str:
+        r"""The replacement for the name \\1 of a kernel: files that are linked together have different names."""
+        return rf"{self.options.name}_\1"
+
+    def usage_lines(self, unknown: str) -> list[str]:
+        """Return the lines of the comment about arrays, return codes and scratch memory."""
+        name = self.options.name
+        return [
+            "   Arrays and scratch are on the device, arrays dense, the last axis first in memory, and share none.",
+            f"   {name} launches kernels on the stream, for which it waits only to check integers and symmetric matrices.",
+            "   It returns 0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read",
+            f"   out of an array, or a matrix is not symmetric as declared{unknown}, and the negative of a cudaError_t where",
+            f"   CUDA fails. {name}_unchecked does not look for 1, 2 and 5.",
+            f"   scratch: as many numbers as {name}_scratch says, at an address as of cudaMalloc. */",
+        ]
+
+    def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
+        """Return the function that computes the number of entries of the scratch memory."""
+        if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
+            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, []
+        return super().scratch_function(memory)
+
+    def search_entries(self, search: CFile) -> str:
+        """Return the number of entries of the scratch memory of the search, and of what it finds."""
+        return f"{len(search.program.outputs)} + {super().search_entries(search)}"
+
+    def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
+        """Yield the lines that launch a kernel, guarded if it may have no threads."""
+        assert isinstance(step, Kernel | Fused)
+        box = kernels_of(step)[0].box(self.prover.shapes)[: len(common_axes(step))]
+        own = [self.forms.form(extent) for extent in box[-2:]]
+        shape = ", ".join([self.forms.entries(box[:-2]), *["1"] * (2 - len(own)), *own])
+        function, _, rest = functions(step).partition("(")
+        text = f"LAUNCH({function}, grid_for({shape}), block_for({shape}), stream, {rest};"
+        some = self.temporaries.nonempty_condition(box)
+        yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
+
+    # ------------------------------------------------------------------------ checks of data
+
+    def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
+        """Yield the refusal of a matrix that is not symmetric."""
+        found = self.names.fresh(f"{array}_asymmetry")
+        yield f"{INDENT}int64_t {found};", 0
+        yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code
+        yield found, 2
+
+    def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
+        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        found = self.names.fresh(f"{array}_range")
+        yield f"{INDENT}int64_t {found}[2];", 0
+        yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code
+        return f"(ptrdiff_t){found}[0]", f"(ptrdiff_t){found}[1]"
+
+    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
+        """Yield the lines that search for out-of-bounds data and refuse the call if they find some."""
+        count = len(search.program.outputs)
+        found = self.names.fresh("found")
+        yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NOWHERE!r}'] * count)}}};", 0
+        suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
+        arguments = self.argument_texts()[: -2 - len(self.program.outputs)]
+        places = [f"scratch + {number}" for number in range(count + 1)]
+        call = f"{search.options.name}_unchecked({', '.join([*arguments, *places, 'stream'])})"
+        copy = f"copied({found}, scratch, sizeof {found}, stream)"
+        yield f"({suspects}) && ({call} || {copy})", self.last_code
+        yield " || ".join(f"{found}[{number}] < (real){NOWHERE!r}" for number in range(count)), 2
