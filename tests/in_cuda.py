@@ -15,6 +15,7 @@ import numpy as np
 from sympy_tensordiff.codegen.emit.c import COptions, CSource
 from sympy_tensordiff.codegen.emit.cuda_c import print_cuda_c
 from sympy_tensordiff.codegen.ir.programs import Program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import NotInCError
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -50,6 +51,12 @@ def build(files: Mapping[str, str], folder: Path, *flags: str) -> ctypes.CDLL:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert not done.returncode, done.stderr[:4000]
     return ctypes.CDLL(str(library))
+
+
+def compiled(arguments: Any, expressions: Any, folder: Path, name: str, dtype: str, **options: Any) -> Function:
+    """The function that `lambdify` would return, through a file in CUDA C++; raise NotInCError where there is none."""
+    program = build_program(arguments, expressions, library=False, rows=False, **options)
+    return Function(build({name: source(program, name, dtype=dtype)}, folder, "-O0"), name, program, dtype)
 
 
 class Function(in_c.Function):

@@ -125,6 +125,7 @@ class CPrinter(CForms, NestPrinter):
     }  # fmt: skip
     negated = ("!{}", UNARY, UNARY)
     false = "0"
+    language = "C"
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
         NestPrinter.__init__(self, names, nest.bare)
@@ -163,7 +164,9 @@ class CPrinter(CForms, NestPrinter):
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
             name = function.name if isinstance(function, External) else function
-            raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
+            raise NotInCError(
+                f"{self.language} has no function {name}: use another backend, or rewrite it by functions of math.h"
+            )
         return ScalarPrinter.call(self, function, arguments)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:

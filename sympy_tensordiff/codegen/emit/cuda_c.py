@@ -26,7 +26,6 @@ from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, NotInCError
-from sympy_tensordiff.integer.affine import Affine
 
 LAUNCH_HELPERS = {
     "fitting": """\
@@ -111,11 +110,12 @@ static inline real softplus(real x) {
 
 _NAMES = """
     stream blockIdx threadIdx blockDim gridDim warpSize dim3 cudaStream_t cudaError_t cudaSuccess cudaGetLastError
-    cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH THREAD_X
-    THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10 norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi
-    rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate clock
+    cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH
+    THREAD_X THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10
+    norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate
+    clock extend_range note_asymmetry
 """
-OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | {"extend_range", "note_asymmetry"} | DEVICE_HELPERS.keys()
+OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | DEVICE_HELPERS.keys()
 OWN_NAMES |= {f"{name}f" for name in OWN_NAMES}
 
 PREAMBLE = """\
@@ -161,6 +161,8 @@ class CudaPrinter(CPrinter):
     axes.
     """
 
+    language = "CUDA"
+
     def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
         body = checked_nest(step, prover)
         self.axes = common_axes(step)
@@ -170,8 +172,8 @@ class CudaPrinter(CPrinter):
             assert isinstance(loop, Loop)
             body = loop.body
         super().__init__(names, prover.shapes, Nest((), body, bare), single, parallel=False)
-        self.functions |= {name: text + "f" * single for name, text in MATH_FUNCTIONS.items()}
-        self.functions |= {name: name for name in DEVICE_HELPERS}
+        own = {name: text + "f" * single for name, text in MATH_FUNCTIONS.items()}
+        self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
         self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
         self.print_threads(body)
 
@@ -269,9 +271,11 @@ class CudaFile(CFile):
         source = super().file_text()
         text = source.replace("*restrict ", "*__restrict__ ")
         for name in called_by([text], c_helpers([text]) | DEVICE_HELPERS):
-            text = re.sub(rf"^static (inline )?(?=\w+ {name}\()", "static __host__ __device__ inline ", text, flags=re.M)
+            head = rf"^static (inline )?(?=\w+ {name}\()"
+            text = re.sub(head, "static __host__ __device__ inline ", text, flags=re.MULTILINE)
         changed = CSource(text)
-        changed.header = source.header.replace("#include <stdint.h>\n", "#include <stdint.h>\n\nstruct CUstream_st;\n", 1)
+        include = "#include <stdint.h>\n"
+        changed.header = source.header.replace(include, f"{include}\nstruct CUstream_st;\n", 1)
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
@@ -280,9 +284,10 @@ class CudaFile(CFile):
         kernels = [text for text in pieces if "__global__" in text]
         launching = list(called_by(host, LAUNCH_HELPERS).values())
         known = c_helpers(pieces) | DEVICE_HELPERS
-        helpers = list(called_by([*pieces, *launching], known).values())
-        around = ["#ifndef __CUDACC_RTC__", LAUNCH, 'extern "C" {'], ["}", "#endif"]
-        return [*helpers, *kernels, *around[0][:2], *launching, *around[0][2:], *host, *around[1]]
+        helpers = called_by(kernels, known)
+        others = [text for name, text in called_by([*host, *launching], known).items() if name not in helpers]
+        start, end = ["#ifndef __CUDACC_RTC__", LAUNCH, *others, *launching, 'extern "C" {'], ["}", "#endif"]
+        return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
         """Return the includes, the number type and the macros."""
@@ -302,10 +307,10 @@ class CudaFile(CFile):
         name = self.options.name
         return [
             "   Arrays and scratch are on the device, arrays dense, the last axis first in memory, and share none.",
-            f"   {name} launches kernels on the stream, for which it waits only to check integers and symmetric matrices.",
-            "   It returns 0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read",
-            f"   out of an array, or a matrix is not symmetric as declared{unknown}, and the negative of a cudaError_t where",
-            f"   CUDA fails. {name}_unchecked does not look for 1, 2 and 5.",
+            f"   {name} launches kernels on the stream, for which it waits only to check integers and",
+            "   symmetric matrices. It returns 0, or 1 where sizes do not fit (an axis without entries, too), 2 where",
+            f"   integers may lead a read out of an array, or a matrix is not symmetric{unknown}, and the negative",
+            f"   of a cudaError_t where CUDA fails. {name}_unchecked does not look for 1, 2 and 5.",
             f"   scratch: as many numbers as {name}_scratch says, at an address as of cudaMalloc. */",
         ]
 
