@@ -75,7 +75,6 @@ class CFile:
     """Prints a program as a C file, or the static functions of a search for out-of-bounds data in another file."""
 
     language = "C99"
-    step_printer: type[CStepPrinter] = CStepPrinter
     own_names: frozenset[str] = frozenset()
     """The names that the file defines besides those of all C files."""
     stream_parameters: tuple[str, ...] = ()
@@ -94,7 +93,7 @@ class CFile:
         self.integers = list(dict.fromkeys([*given, *solved]))
         self.sizes = [name for name in self.integers if name not in given]
         single, parallel = options.dtype == "float32", bool(options.parallel)
-        self.printer = self.step_printer(program, prover, self.names, self.integers, single, parallel)
+        self.printer = CStepPrinter(program, prover, self.names, self.integers, single, parallel)
         self.kinds = self.printer.kinds
         self.search_file: CFile | None = None
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""

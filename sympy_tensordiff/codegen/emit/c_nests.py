@@ -126,6 +126,7 @@ class CPrinter(CForms, NestPrinter):
     negated = ("!{}", UNARY, UNARY)
     false = "0"
     language = "C"
+    has_pragmas = True
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
         NestPrinter.__init__(self, names, nest.bare)
@@ -218,7 +219,8 @@ class CPrinter(CForms, NestPrinter):
         ):
             self.print_partial_sums(statement, path, totals)
             return
-        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(path))):
+        sums = _vector_sums(statement, self.declared_in(path)) if isinstance(statement, Loop) else []
+        if sums and self.has_pragmas:
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
         if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, path):
             self.line(depth, "PARALLEL")

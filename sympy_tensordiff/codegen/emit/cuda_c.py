@@ -6,24 +6,27 @@ The kernels are those of the module for ``numba.cuda``; arrays lie on the device
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
-from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter, alloc_size
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
-from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest
+from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
-from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, Names
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Kernel, Program, Scatter, Step, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load
 from sympy_tensordiff.codegen.ir.sizes import check_determined
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import forms as all_forms
 from sympy_tensordiff.codegen.ir.walk import scalar_arrays
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Deal, check_blocks, sum_nest, tile_nest, tiling
 from sympy_tensordiff.codegen.schedule.cpu import Nest
-from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
+from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device_in_blocks
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
@@ -156,52 +159,18 @@ def print_cuda_c(program: Program, options: COptions) -> CSource:
     return CudaFile(program, options).file_text()
 
 
-class CudaPrinter(CPrinter):
-    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
-    axes.
-    """
+class CudaTexts(CPrinter):
+    """Prints scalars and statements of kernels."""
 
     language = "CUDA"
+    has_pragmas = False
+    needs_atomics = False
+    """Whether several threads may add to one entry."""
 
-    def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
-        body = checked_nest(step, prover)
-        self.axes = common_axes(step)
-        self.box = kernels_of(step)[0].box(prover.shapes)[: len(self.axes)]
-        for _ in self.axes:
-            (loop,) = body
-            assert isinstance(loop, Loop)
-            body = loop.body
-        super().__init__(names, prover.shapes, Nest((), body, bare), single, parallel=False)
-        own = {name: text + "f" * single for name, text in MATH_FUNCTIONS.items()}
+    def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool) -> None:
+        super().__init__(names, shapes, nest, is_single, parallel=False)
+        own = {name: text + "f" * is_single for name, text in MATH_FUNCTIONS.items()}
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
-        self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
-        self.print_threads(body)
-
-    def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
-        axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
-        heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
-                 for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
-        if len(axes) > 2:
-            outer = axes[0] if len(axes) == 3 else self.names.fresh("outer")
-            heads.insert(
-                0, f"for (ptrdiff_t {outer} = THREAD_Z; {outer} < {'*'.join(extents[:-2])}; {outer} += THREADS_Z) {{"
-            )
-            heads[1:1] = self.delinearised_lines(axes[:-2], extents, outer) if len(axes) > 3 else []
-        if axes:
-            self.line(1, f"const ptrdiff_t {axes[-1]} = THREAD_X;")
-            heads.insert(0, f"if ({axes[-1]} < {extents[-1]}) {{")
-        depth = 1
-        for head in heads:
-            self.line(depth, head)
-            depth += head.endswith("{")
-        begin = len(self.lines)
-        self.print_block(body)
-        own = [line for line in self.lines[begin:] if not line.lstrip().startswith("SUMS(")]
-        self.lines[begin:] = [INDENT * (depth - 1) + line for line in own]
-        while depth > 1:
-            depth -= 1
-            self.line(depth, "}")
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
         """Return the lines that compute several axes from one number by division and remainder."""
@@ -227,6 +196,78 @@ class CudaPrinter(CPrinter):
         return f"atomicAdd(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
 
 
+class CudaPrinter(CudaTexts):
+    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
+    axes.
+    """
+
+    def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
+        body = checked_nest(step, prover)
+        self.axes = common_axes(step)
+        self.box = kernels_of(step)[0].box(prover.shapes)[: len(self.axes)]
+        for _ in self.axes:
+            (loop,) = body
+            assert isinstance(loop, Loop)
+            body = loop.body
+        super().__init__(names, prover.shapes, Nest((), body, bare), single)
+        self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
+        self.print_threads(body)
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
+        heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
+                 for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
+        if len(axes) > 2:
+            outer = axes[0] if len(axes) == 3 else self.names.fresh("outer")
+            heads.insert(
+                0, f"for (ptrdiff_t {outer} = THREAD_Z; {outer} < {'*'.join(extents[:-2])}; {outer} += THREADS_Z) {{"
+            )
+            heads[1:1] = self.delinearised_lines(axes[:-2], extents, outer) if len(axes) > 3 else []
+        if axes:
+            self.line(1, f"const ptrdiff_t {axes[-1]} = THREAD_X;")
+            heads.insert(0, f"if ({axes[-1]} < {extents[-1]}) {{")
+        depth = 1
+        for head in heads:
+            self.line(depth, head)
+            depth += head.endswith("{")
+        begin = len(self.lines)
+        self.print_block(body)
+        self.lines[begin:] = [INDENT * (depth - 1) + line for line in self.lines[begin:]]
+        while depth > 1:
+            depth -= 1
+            self.line(depth, "}")
+
+
+class CudaBlockPrinter(CudaTexts):
+    """Prints the nest of a kernel whose blocks share memory."""
+
+    def __init__(self, names: Names, shapes: Shapes, nest: BlockNest, bare: frozenset[str], is_single: bool) -> None:
+        super().__init__(names, shapes, Nest((), nest.body, bare), is_single)
+        for alloc in nest.shared:
+            self.shapes[alloc.name] = [end.lows[0].form for end in alloc.shape]
+            self.line(1, f"__shared__ real {names(alloc.name)}[{alloc_size(alloc) or THREADS}];")
+        for name, thread in zip("xy", (nest.x, nest.y), strict=True):
+            if any(thread[0] in form.atoms() for form in all_forms(nest.body)) or nest.along == name:
+                self.line(1, f"const ptrdiff_t {names(thread[0])} = threadIdx.{name};")
+        flat = "(ptrdiff_t)blockIdx.x" + f"*blockDim.{nest.along} + threadIdx.{nest.along}" * bool(nest.along)
+        axes = [*nest.blocks, *nest.entries]
+        if len(axes) > 1:
+            own = names.fresh("number")
+            self.line(1, f"const ptrdiff_t {own} = {flat};")
+            flat = own
+        for text in self.delinearised_lines([names(a) for a, _ in axes], [self.form(e, UNARY) for _, e in axes], flat):
+            self.line(1, text)
+        self.print_block(nest.body)
+
+    def print_statement(self, statement: Statement, path: tuple[int, ...], kind: str) -> None:
+        """Append the lines of a statement; a barrier is one of the block."""
+        if isinstance(statement, Barrier):
+            self.line(len(path), "__syncthreads();")
+        else:
+            super().print_statement(statement, path, kind)
+
+
 class CudaStepPrinter(CStepPrinter):
     """Prints the steps of a program as kernels of CUDA."""
 
@@ -241,18 +282,32 @@ class CudaStepPrinter(CStepPrinter):
             "'cuda' with CuPy, or 'c'"
         )
 
+    deals: Mapping[str, Deal] = {}
+
+    def block_nest(self, step: Step, names: Names) -> BlockNest | None:
+        """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
+        if not isinstance(step, Kernel):
+            return None
+        if step.array in self.deals:
+            return sum_nest(step, self.deals[step.array], self.prover.shapes, names.fresh)
+        plan = tiling(step, self.prover.shapes)
+        return None if plan is None else tile_nest(step, plan, self.prover.shapes, names.fresh)
+
     def nest(self, step: Kernel | Fused) -> StepText:
         """Return the kernel of a step."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
-        printer = CudaPrinter(local, self.prover, step, bare, self.is_single)
-        return self.function(step, printer.lines, local, {})
+        if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
+            check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
+            lines = CudaBlockPrinter(local, self.prover.shapes, nest, bare, self.is_single).lines
+        else:
+            lines = CudaPrinter(local, self.prover, step, bare, self.is_single).lines
+        return self.function(step, lines, local, {})
 
 
 class CudaFile(CFile):
     """Prints a program as a CUDA C++ file."""
 
     language = "CUDA C++"
-    step_printer = CudaStepPrinter
     own_names = OWN_NAMES
     stream_parameters = ("cudaStream_t stream",)
 
@@ -261,9 +316,18 @@ class CudaFile(CFile):
         """The negative of the last error of CUDA, which the function that calls a search returns."""
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
+    def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
+        self.deals: Mapping[str, Deal] = {}
+        super().__init__(program, options, is_search)
+        self.steps = CudaStepPrinter(
+            self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
+        )
+        self.steps.deals = self.deals
+        self.printer = self.steps
+
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return a program with one step per launch, and its prover."""
-        program = on_device(prepared(program, "cuda")).program
+        program, _, _, self.deals = on_device_in_blocks(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:
@@ -327,12 +391,28 @@ class CudaFile(CFile):
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch a kernel, guarded if it may have no threads."""
         assert isinstance(step, Kernel | Fused)
+        function, _, rest = functions(step).partition("(")
+        nest = self.steps.block_nest(step, self.names.copy())
+        if nest is not None:
+            yield from self.block_launch(function, rest, nest)
+            return
         box = kernels_of(step)[0].box(self.prover.shapes)[: len(common_axes(step))]
         own = [self.forms.form(extent) for extent in box[-2:]]
         shape = ", ".join([self.forms.entries(box[:-2]), *["1"] * (2 - len(own)), *own])
-        function, _, rest = functions(step).partition("(")
         text = f"LAUNCH({function}, grid_for({shape}), block_for({shape}), stream, {rest};"
         some = self.temporaries.nonempty_condition(box)
+        yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
+
+    def block_launch(self, function: str, rest: str, nest: BlockNest) -> Iterator[str]:
+        """Yield the lines that launch the blocks of a kernel."""
+        form = self.forms.form
+        grid = self.forms.entries(nest.grid)
+        if nest.along:
+            height = (nest.x if nest.along == "x" else nest.y)[1]
+            grid = f"({grid} + {form(height - 1, SUM)})/({form(height)})"
+        block = ", ".join(f"(unsigned)({form(extent)})" for _, extent in (nest.x, nest.y))
+        text = f"LAUNCH({function}, dim3((unsigned)({grid})), dim3({block}), stream, {rest};"
+        some = self.temporaries.nonempty_condition([extent for _, extent in (*nest.blocks, *nest.entries)])
         yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
 
     # ------------------------------------------------------------------------ checks of data

@@ -232,15 +232,19 @@ def checked_nest(step: Kernel | Fused, prover: Prover) -> tuple[Statement, ...]:
     """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
     write one entry.
     """
-    nest, shapes = thread_nest(step, prover.shapes), prover.shapes
-    used, is_scatter = uses(step), isinstance(step, Scatter)
-    sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
-    known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if is_scatter else [])}
+    nest = thread_nest(step, prover.shapes)
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
-    totals = [step.array] if is_scatter else []
-    NestLaws(known, filled_arrays(step), totals=totals).check(nest)
+    totals = [step.array] if isinstance(step, Scatter) else []
+    NestLaws(known_names(step, prover.shapes), filled_arrays(step), totals=totals).check(nest)
     check_bounds(nest, step, prover)
     return nest
+
+
+def known_names(step: Kernel | Fused, shapes: Shapes) -> set[str]:
+    """Return the names of what the kernel of a step is passed, and of the sizes of its arrays."""
+    used = uses(step)
+    sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
+    return {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if isinstance(step, Scatter) else [])}
 
 
 class KernelText(NamedTuple):

@@ -20,9 +20,10 @@ from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
+from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.split import LARGE
-from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
+from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_blocks, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -135,6 +136,8 @@ class Device(NamedTuple):
     whole: Mapping[str, str]
     products: Mapping[str, Contraction]
     """The products by the arrays that they fill; the program has kernels for them, too."""
+    deals: Mapping[str, Deal] = {}
+    """The sums that blocks of threads share, by the arrays of their kernels."""
 
 
 def on_device(program: Program) -> Device:
@@ -143,6 +146,14 @@ def on_device(program: Program) -> Device:
     staged, whole = in_stages(calls_in_loops(program))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products)
+
+
+def on_device_in_blocks(program: Program) -> Device:
+    """Return `program` as launches, with blocks of threads that share memory for long sums and products."""
+    (staged, whole), deals = in_blocks(calls_in_loops(program))
+    shapes = array_shapes(staged)
+    tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
+    return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals)
 
 
 def describe_device(program: Program) -> list[str]:
