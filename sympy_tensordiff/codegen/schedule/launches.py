@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
 from sympy_tensordiff.codegen.schedule.fusion import FAR
+from sympy_tensordiff.codegen.schedule.recompute import recomputed
 from sympy_tensordiff.codegen.schedule.split import LARGE
 from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_blocks, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
@@ -143,14 +144,14 @@ class Device(NamedTuple):
 def on_device(program: Program) -> Device:
     """Return `program` as launches, with long sums in stages."""
     products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
-    staged, whole = in_stages(calls_in_loops(program))
+    staged, whole = in_stages(recomputed(calls_in_loops(program)))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products)
 
 
 def on_device_in_blocks(program: Program) -> Device:
     """Return `program` as launches, with blocks of threads that share memory for long sums and products."""
-    (staged, whole), deals = in_blocks(calls_in_loops(program))
+    (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
     shapes = array_shapes(staged)
     tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
     return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals)
