@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import forms as all_forms
 from sympy_tensordiff.codegen.ir.walk import scalar_arrays
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Deal, check_blocks, sum_nest, tile_nest, tiling
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Deal, block_nest, check_blocks
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device_in_blocks
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -286,12 +286,7 @@ class CudaStepPrinter(CStepPrinter):
 
     def block_nest(self, step: Step, names: Names) -> BlockNest | None:
         """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
-        if not isinstance(step, Kernel):
-            return None
-        if step.array in self.deals:
-            return sum_nest(step, self.deals[step.array], self.prover.shapes, names.fresh)
-        plan = tiling(step, self.prover.shapes)
-        return None if plan is None else tile_nest(step, plan, self.prover.shapes, names.fresh)
+        return block_nest(step, self.deals, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | Fused) -> StepText:
         """Return the kernel of a step."""
@@ -327,7 +322,7 @@ class CudaFile(CFile):
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return a program with one step per launch, and its prover."""
-        program, _, _, self.deals = on_device_in_blocks(prepared(program, "cuda"))
+        program, _, _, self.deals, _ = on_device_in_blocks(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
@@ -21,12 +20,11 @@ from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names
-from sympy_tensordiff.codegen.schedule.launches import common_axes
+from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
 from sympy_tensordiff.codegen.schedule.stages import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
@@ -294,22 +292,3 @@ def _kernel_text(
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
     arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
     return KernelText("\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants))
-
-
-def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
-    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
-    z.
-    """
-    axes = common_axes(step)
-    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
-    body: tuple[Statement, ...] = ()
-    for kernel in kernels_of(step):
-        inner = with_numbers(kernel.body, numbers)
-        for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
-            inner = (span(axis, ZERO, extent, inner),)
-        body += inner
-    box = kernels_of(step)[0].box(shapes)
-    for number, axis in enumerate(reversed(axes)):
-        extent = box[len(axes) - 1 - number]
-        body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
-    return body

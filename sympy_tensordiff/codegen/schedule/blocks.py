@@ -7,7 +7,7 @@ the threads of a block, whose totals are added in a tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement, product
 from math import gcd
@@ -30,7 +30,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, span
-from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.programs import Kernel, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -69,6 +69,8 @@ class BlockNest:
     blocks: tuple[tuple[str, Affine], ...] = ()
     entries: tuple[tuple[str, Affine], ...] = ()
     along: str = ""
+    tiles: tuple[tuple[str, Affine, int], ...] = ()
+    """The blocks that count tiles, with the lengths of their axes and those of a tile."""
 
     @property
     def grid(self) -> tuple[Affine, ...]:
@@ -212,7 +214,9 @@ def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> Bl
     blocks = [(axis, box[axis]) for axis in kernel.axes if axis not in axes]
     blocks += [(names[f"{axis}_tile"], quotient(box[axis] + (size - 1), size)) for axis in axes]
     side = Affine.of(SIDE)
-    return BlockNest(tuple(body), (names["x"], side), (names["y"], side), tuple(shared), tuple(blocks))
+    counted = tuple([(names[f"{axis}_tile"], box[axis], size) for axis in axes])
+    x_side, y_side = (names["x"], side), (names["y"], side)
+    return BlockNest(tuple(body), x_side, y_side, tuple(shared), tuple(blocks), tiles=counted)
 
 
 # ---------------------------------------------------------------------------- sums
@@ -263,6 +267,16 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
     along = "" if is_alone else "x" if deal.is_across else "y"
     return BlockNest(tuple(body), (x, width), (y, height), (shared,), blocks, entries, along)
+
+
+def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
+    """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
+    if not isinstance(step, Kernel):
+        return None
+    if step.array in deals:
+        return sum_nest(step, deals[step.array], shapes, fresh)
+    plan = tiling(step, shapes)
+    return None if plan is None else tile_nest(step, plan, shapes, fresh)
 
 
 # ---------------------------------------------------------------------------- laws

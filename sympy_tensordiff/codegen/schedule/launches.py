@@ -15,7 +15,9 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.loops import Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step, kernels_of
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
@@ -65,6 +67,25 @@ def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
         return step.axes
     first, *others = (kernel.axes for kernel in step.kernels)
     return first[: next(n for n in range(len(first), -1, -1) if all(axes[:n] == first[:n] for axes in others))]
+
+
+def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
+    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
+    z.
+    """
+    axes = common_axes(step)
+    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
+    body: tuple[Statement, ...] = ()
+    for kernel in kernels_of(step):
+        inner = with_numbers(kernel.body, numbers)
+        for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
+            inner = (span(axis, ZERO, extent, inner),)
+        body += inner
+    box = kernels_of(step)[0].box(shapes)
+    for number, axis in enumerate(reversed(axes)):
+        extent = box[len(axes) - 1 - number]
+        body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
+    return body
 
 
 class _Launch:
@@ -139,6 +160,8 @@ class Device(NamedTuple):
     """The products by the arrays that they fill; the program has kernels for them, too."""
     deals: Mapping[str, Deal] = {}
     """The sums that blocks of threads share, by the arrays of their kernels."""
+    has_blocks: bool = False
+    """Whether there are tiles of products, and deals."""
 
 
 def on_device(program: Program) -> Device:
@@ -154,7 +177,7 @@ def on_device_in_blocks(program: Program) -> Device:
     (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
     shapes = array_shapes(staged)
     tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
-    return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals)
+    return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals, True)
 
 
 def describe_device(program: Program) -> list[str]:
