@@ -8,7 +8,7 @@ no thread waits for another one, and the same values are added in the same order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -142,7 +142,8 @@ class _Stages:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
-        is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
+        is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
+        is_across = is_wide and _place(values, kernel.axes[-1], min) > _place(values, chain[-1].variable, min)
         sign = 1 if is_across else -1
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
         inner = [lengths[one.variable] for one in free[1:]]
@@ -237,7 +238,7 @@ class _Blocks(_Stages):
             elif chosen.is_across:
                 threads, work = 8, times(chosen.length, *chosen.inner)
                 enough = [quotient(chosen.length + 7, 8), quotient(work, 64)]
-                room = quotient_by(Affine.of(256 * 32), times(*shape))
+                room = minimum_of([Affine.of(256), quotient_by(Affine.of(256 * 32), times(*shape))])
             else:
                 threads, work = 256, times(chosen.length, *chosen.inner)
                 enough, room = [quotient(chosen.length + 255, 256), quotient(work, 2048)], Affine.of(256)
@@ -308,13 +309,13 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _place(values: Sequence[Scalar], variable: str) -> int:
+def _place(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
     """Return the axis of `variable` in reads, counted from the last one, along which entries are contiguous: -1 or
-    less.
+    less; of several reads that of the best, or of another choice.
     """
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
-    return max(places, default=-1 - sum(len(load.index) for load in loads))
+    return choose(places, default=-1 - sum(len(load.index) for load in loads))
 
 
 # ---------------------------------------------------------------------------- sums of sums
