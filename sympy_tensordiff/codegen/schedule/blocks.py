@@ -47,6 +47,9 @@ SIDE = 16
 EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
 
+LEAST_SIDE = 48
+"""The least constant length of an axis along which there are tiles, of which three quarters are in use then."""
+
 THREADS = 256
 """The threads of a block."""
 
@@ -122,13 +125,13 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     if any(isinstance(node, Operation) and node.function == "select" for node in nodes):
         return None
     reads = list(dict.fromkeys(node for node in nodes if isinstance(node, Load)))
-    if any(data_entries(load.index) for load in reads) or _is_short(_length(last)):
+    if any(data_entries(load.index) for load in reads) or _is_short(_length(last), SIDE):
         return None
     tied = {atom for bound in bounds for atom in bound.form.atoms()}
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     for row, column in combinations(kernel.axes[::-1], 2):
         row, column = column, row
-        if tied & {row, column} or _is_short(box[row]) or _is_short(box[column]):
+        if tied & {row, column} or any(_is_short(box[axis], LEAST_SIDE) for axis in (row, column)):
             continue
         kinds = {load: {row, column, last.variable} & _atoms(load) for load in reads}
         left = tuple([load for load in reads if kinds[load] == {row, last.variable}])
@@ -144,14 +147,14 @@ def _atoms(load: Load) -> set[str]:
     return {str(atom) for form in load.index for atom in form.atoms()}
 
 
-def _length(loop: Loop) -> Affine | None:
-    """Return the rounds of a loop if they are a constant, or the first of several bounds."""
+def _length(loop: Loop) -> Affine:
+    """Return the rounds of a loop, by the first of several bounds."""
     return loop.highs[0].form - loop.lows[0].form + 1
 
 
-def _is_short(length: Affine | None) -> bool:
-    """Whether a length is a constant below the side of a tile."""
-    return length is not None and length.is_constant and length.constant < SIDE
+def _is_short(length: Affine, least: int) -> bool:
+    """Whether a length is a constant below another one."""
+    return length.is_constant and length.constant < least
 
 
 def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
@@ -253,10 +256,10 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     first = [*needed(lets, used_names(outer)), *rewrite([outer], dealt)]
     body: list[Statement] = [start, *([If(inside, tuple(first))] if inside else first)]
     body += [Set(place(t), Name(start.name)), Barrier()]
-    most = 8 if deal.is_across else count.constant if count.is_constant else THREADS
-    step = most // 2
+    is_power = count.is_constant and count.constant & (count.constant - 1) == 0
+    step = (count.constant if is_power else THREADS) // 2
     while step:
-        both = [Row("ge", (step - 1) - t), *([] if count.is_constant else [Row("ge", count - 1 - t - step)])]
+        both = [Row("ge", (step - 1) - t), *([] if is_power else [Row("ge", count - 1 - t - step)])]
         body += [If(tuple(both), (Set(place(t), place(t + step), reduction_of(start)),)), Barrier()]
         step //= 2
     body.pop()

@@ -258,8 +258,8 @@ class _Blocks(_Stages):
         """Note how a block deals out the sum of a kernel: each thread has eight rounds or more."""
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
-        least = minimum_of([quotient(chosen.length, 32), quotient(times(chosen.length, *chosen.inner), 256)])
-        threads = 8 * Affine.of(1) if chosen.is_across else 32 * minimum_of([least, Affine.of(8)])
+        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
+        threads = Affine.of(8) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
         if threads.is_constant and threads.constant < 2:
             return
         size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
