@@ -41,13 +41,18 @@ def sources(programs: Mapping[str, Program], **options: Any) -> tuple[dict[str, 
 
 
 def build(files: Mapping[str, str], folder: Path, *flags: str) -> ctypes.CDLL:
-    """The library of several files, which trap where an index leaves an array in shared memory."""
-    paths = []
+    """The library of several files, which traps where an index leaves an array in shared memory.
+
+    The headers are read once: each file is a namespace of one unit.
+    """
+    main = ["#include <cuda_runtime.h>", "#include <math.h>", "#include <stddef.h>", "#include <stdint.h>"]
     for name, text in files.items():
-        paths.append(folder / f"{name}.cu")
-        paths[-1].write_text(text)
-    library = folder / f"lib_{len(list(folder.iterdir()))}.so"
-    command = [COMPILER, *FLAGS, *WARNINGS, *TRAPS, *flags, "-shared", "-fPIC", "-o", library, *paths]
+        (folder / f"{name}.cu").write_text(text)
+        main += [f"namespace of_{name} {{", f'#include "{name}.cu"', "}"]
+    number = len(list(folder.iterdir()))
+    unit, library = folder / f"unit_{number}.cpp", folder / f"lib_{number}.so"
+    unit.write_text("\n".join(main))
+    command = [COMPILER, *FLAGS, *WARNINGS, *TRAPS, *flags, "-shared", "-fPIC", "-o", library, unit]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert not done.returncode, done.stderr[:4000]
     return ctypes.CDLL(str(library))
