@@ -152,4 +152,6 @@ def test_the_plan_shows_the_model():
     assert "model of a device for sizes of 1024, in float64: 2 launches, 8 MB of temporaries" in plan
     assert "fill_result: 1048576 threads, 100 % of lanes, 1 loads per operation, 1 of the ideal sectors" in plan
     text = td.generate_code((x, w), WINDOWS, "cuda_c")
+    plan = td.lambdify((X, b), td.gradient(PAIRS, (X, b)), "cuda").plan
+    assert "computed again where they are summed, instead of stored: t" in plan
     assert "__shared__" not in text and "__syncthreads" not in text  # short sums stay in the thread

@@ -184,6 +184,9 @@ def describe_device(program: Program) -> list[str]:
     """Return lines of ``.plan``: the sums that are computed in parts, and the arrays that one launch fills."""
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
-    lines = [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
+    stored = {array.name for array in device.program.temporaries}
+    again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
+    lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
+    lines += [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
     groups = [step for step in device.program.kernels if isinstance(step, Fused)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]
