@@ -13,7 +13,8 @@ from sympy_tensordiff.codegen.ir.loops import Barrier
 from sympy_tensordiff.codegen.ir.rename import claimed
 from sympy_tensordiff.codegen.ir.walk import all_names, statements
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.blocks import block_nest, check_blocks
+from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
+from sympy_tensordiff.codegen.schedule.blocks import block_nest
 from sympy_tensordiff.codegen.schedule.gpu_model import figures, temporary_bytes
 from sympy_tensordiff.codegen.schedule.launches import on_device, on_device_in_blocks
 from sympy_tensordiff.codegen.schedule.passes import prepared

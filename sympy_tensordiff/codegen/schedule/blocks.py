@@ -7,14 +7,10 @@ the threads of a block, whose totals are added in a tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement, product
-from math import gcd
+from itertools import combinations, product
 
-from sympy_tensordiff.codegen.ir.bounds import check_bounds
-from sympy_tensordiff.codegen.ir.facts import Prover, rows_of
-from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import (
     Alloc,
     Barrier,
@@ -29,16 +25,14 @@ from sympy_tensordiff.codegen.ir.loops import (
     let,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly
 from sympy_tensordiff.codegen.ir.programs import Kernel, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import loops, needed, rewrite, rewrite_scalar, subexpressions, used_names
-from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.codegen.ir.walk import added, loops, needed, rewrite, rewrite_scalar, subexpressions, used_names
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
-from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import quotient_by
 
 SIDE = 16
@@ -159,67 +153,93 @@ def _is_short(length: Affine, least: int) -> bool:
 
 def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
     """Return the nest of a kernel with sums in tiles."""
-    start, _, *rest = kernel.body
-    assert isinstance(start, Set)
-    names = {wish: fresh(wish) for wish in (f"{plan.row}_tile", f"{plan.column}_tile", "x", "y", "first", "k")}
-    row_tile, column_tile, x, y, first, k = map(Affine.variable, names.values())
-    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
-    last, size = plan.loops[-1], SIDE * EACH
-    axes = {plan.row: size * row_tile, plan.column: size * column_tile}
-    stops = {axis: box[axis] for axis in axes}
-    shared: list[Alloc] = []
-    copies: list[Statement] = []
-    tiles: dict[Load, tuple[str, str]] = {}
-    for axis, load in [
-        (axis, load) for axis, side in ((plan.row, plan.left), (plan.column, plan.right)) for load in side
-    ]:
-        name = fresh(f"{load.array}_tile")
-        shared.append(Alloc(name, (exactly(Affine.of(SIDE)), exactly(Affine.of(size + 1))), kernel.array))
-        tiles[load] = name, axis
-        # Neighbours along x read what lies side by side.
-        term, place = (x, y) if last.variable in load.index[-1].atoms() else (y, x)
+    return _TileNest(kernel, plan, shapes, fresh).nest()
+
+
+class _TileNest:
+    """The nest of one kernel with sums in tiles; ``entries`` has the row and the column of each sum of a thread."""
+
+    def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
+        self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
+        self.box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+        self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k", plan.row, plan.column)}
+        self.x, self.y, self.first, self.k, row, column = map(Affine.variable, self.names.values())
+        self.starts = {plan.row: SIDE * EACH * row, plan.column: SIDE * EACH * column}
+        self.places = {plan.row: self.y, plan.column: self.x}
+        self.tiles: dict[Load, tuple[str, str]] = {}
+        """The shared array and the axis of each read."""
+        self.entries = {
+            (p, q): {
+                plan.row: self.starts[plan.row] + self.y + SIDE * p,
+                plan.column: self.starts[plan.column] + self.x + SIDE * q,
+            }
+            for p, q in product(range(EACH), repeat=2)
+        }
+
+    def nest(self) -> BlockNest:
+        """Return the nest."""
+        start, _, *rest = self.kernel.body
+        (term,) = self.last.body
+        assert isinstance(start, Set) and isinstance(term, Set)
+        copies = [copy for axis, side in self.sides() for load in side for copy in self.copies(load, axis)]
+        sums = {pair: self.fresh(f"{start.name}_{pair[0]}{pair[1]}") for pair in self.entries}
+        highs = [Bound(high.form - self.first) for high in self.last.highs]
+        terms = Loop(
+            self.names["k"], (Bound(ZERO),), (Bound(Affine.of(SIDE - 1)), *highs), tuple(self.terms(term, sums))
+        )
+        inner = (*copies, Barrier(), terms, Barrier())
+        loop: Statement = Loop(self.names["first"], self.last.lows, self.last.highs, inner, SIDE)
+        for outer in self.plan.loops[-2::-1]:
+            loop = replace(outer, body=(loop,))
+        starts = [replace(start, target=Name(own)) for own in sums.values()]
+        stores = [self.store(rest, {start.name: own}, self.entries[pair]) for pair, own in sums.items()]
+        blocks = [(axis, extent) for axis, extent in self.box.items() if axis not in self.starts]
+        size, side = SIDE * EACH, Affine.of(SIDE)
+        tiles = [(self.names[axis], self.box[axis], size) for axis in self.starts]
+        blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, _ in tiles]
+        shape = (exactly(side), exactly(Affine.of(size + 1)))
+        shared = tuple([Alloc(name, shape, self.kernel.array) for name, _ in self.tiles.values()])
+        coordinates = (self.names["x"], side), (self.names["y"], side)
+        return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
+
+    def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
+        """Return the axes with the reads along them."""
+        return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
+
+    def copies(self, load: Load, axis: str) -> Iterator[Statement]:
+        """Yield the statements that copy a thread's part of a tile; neighbours along x read what lies side by side."""
+        name = self.fresh(f"{load.array}_tile")
+        self.tiles[load] = name, axis
+        variable = self.last.variable
+        term, place = (self.x, self.y) if variable in load.index[-1].atoms() else (self.y, self.x)
+        own = self.first + term
         for number in range(EACH):
-            at, own = axes[axis] + place + SIDE * number, first + term
-            inside = [Row("ge", stops[axis] - 1 - at), *(Row("ge", high.form - own) for high in last.highs)]
-            read = Load(load.array, tuple([form.substitute({axis: at, last.variable: own}) for form in load.index]))
-            copies.append(If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),)))
-    here = {plan.row: y, plan.column: x}
-    terms: list[Statement] = []
-    values: dict[tuple[Load, int], str] = {}
-    for (load, (name, axis)), number in product(tiles.items(), range(EACH)):
-        values[load, number] = fresh(f"{load.array}_{number}")
-        terms.append(let(values[load, number], Load(name, (k, here[axis] + SIDE * number))))
-    (term_of,) = last.body
-    assert isinstance(term_of, Set)
-    sums = {(p, q): fresh(f"{start.name}_{p}{q}") for p in range(EACH) for q in range(EACH)}
-    for (p, q), own_sum in sums.items():
+            at = self.starts[axis] + place + SIDE * number
+            inside = [Row("ge", self.box[axis] - 1 - at), *(Row("ge", high.form - own) for high in self.last.highs)]
+            read = Load(load.array, tuple([form.substitute({axis: at, variable: own}) for form in load.index]))
+            yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
-        def chosen(node: Scalar, p: int = p, q: int = q) -> Scalar:
-            """Return a read as the value in a register."""
-            if isinstance(node, Load) and node in tiles:
-                return Name(values[node, p if tiles[node][1] == plan.row else q])
-            return node
+    def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
+        """Yield the statements that read a term of all tiles into registers, and add to all sums."""
+        values: dict[tuple[Load, int], Name] = {}
+        for (load, (name, axis)), number in product(self.tiles.items(), range(EACH)):
+            values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
+            yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
+        for pair, own in sums.items():
+            chosen = {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
 
-        value = Renaming({}, forms={last.variable: first + k}).value(rewrite_scalar(term_of.value, chosen))
-        terms.append(add(own_sum, value, reduction_of(start)))
-    ends = (Bound(Affine.of(SIDE - 1)), *(Bound(high.form - first) for high in last.highs))
-    inner: tuple[Statement, ...] = (*copies, Barrier(), Loop(names["k"], (Bound(ZERO),), ends, tuple(terms)), Barrier())
-    nest: Statement = Loop(names["first"], last.lows, last.highs, inner, SIDE)
-    for loop in plan.loops[-2::-1]:
-        nest = replace(loop, body=(nest,))
-    body = [replace(start, target=Name(own_sum)) for own_sum in sums.values()] + [nest]
-    own_lets = [s.name for s in rest if is_let(s)]
-    for (p, q), own_sum in sums.items():
-        entry = {plan.row: axes[plan.row] + y + SIDE * p, plan.column: axes[plan.column] + x + SIDE * q}
-        renaming = Renaming({name: fresh(f"{name}_{p}{q}") for name in own_lets} | {start.name: own_sum}, forms=entry)
-        rows = tuple([Row("ge", stops[axis] - 1 - form) for axis, form in entry.items()])
-        body.append(If(rows, renaming.body(tuple(rest))))
-    blocks = [(axis, box[axis]) for axis in kernel.axes if axis not in axes]
-    blocks += [(names[f"{axis}_tile"], quotient(box[axis] + (size - 1), size)) for axis in axes]
-    side = Affine.of(SIDE)
-    counted = tuple([(names[f"{axis}_tile"], box[axis], size) for axis in axes])
-    x_side, y_side = (names["x"], side), (names["y"], side)
-    return BlockNest(tuple(body), x_side, y_side, tuple(shared), tuple(blocks), tiles=counted)
+            def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
+                """Return a read as the value in a register."""
+                return chosen.get(node, node) if isinstance(node, Load) else node
+
+            forms = {**self.entries[pair], self.last.variable: self.first + self.k}
+            yield add(own, Renaming({}, forms=forms).value(rewrite_scalar(term.value, value)), reduction_of(term))
+
+    def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
+        """Return the statement that stores an entry, if it is in the array."""
+        names = {s.name: self.fresh(s.name) for s in rest if is_let(s)}
+        inside = [Row("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
+        return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
 
 
 # ---------------------------------------------------------------------------- sums
@@ -230,7 +250,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
     outer = kernel.body[number]
     before, after = kernel.body[:number], kernel.body[number + 1 :]
-    start = next(s for s in before if is_accumulator(s))
+    start = next(s for s in before if is_accumulator(s) and s.name in added([outer]))
     x, y, partial = fresh("x"), fresh("y"), fresh("partial")
     count = deal.threads
     box = list(zip(kernel.axes, shapes[kernel.array], strict=True))
@@ -280,120 +300,3 @@ def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fre
         return sum_nest(step, deals[step.array], shapes, fresh)
     plan = tiling(step, shapes)
     return None if plan is None else tile_nest(step, plan, shapes, fresh)
-
-
-# ---------------------------------------------------------------------------- laws
-
-
-def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if a nest of blocks breaks a law.
-
-    All accesses are in bounds, no two threads write one entry of the result, and between two barriers no two threads
-    of a block touch one entry of a shared array unless both read.
-    """
-    coordinates = (*nest.blocks, *nest.entries, nest.x, nest.y)
-    body: tuple[Statement, ...] = (*nest.shared, *nest.body)
-    for name, extent in reversed(coordinates):
-        body = (span(name, ZERO, extent, body),)
-    sizes = {str(name) for _, extent in coordinates for name in extent.atoms()}
-    NestLaws({*known, *sizes}, [kernel.array], totals=[kernel.array]).check(body)
-    check_bounds(body, kernel, prover)
-    ranges = tuple([row for name, extent in coordinates for row in rows_of(span(name, ZERO, extent))])
-    shared = {alloc.name for alloc in nest.shared}
-    inside = {nest.x[0], nest.y[0]}
-    # The entries tell the block and one of the coordinates of a thread.
-    outside = inside - {{"x": nest.x, "y": nest.y}[nest.along][0]} if nest.along else inside
-    outside = outside | {name for name, _ in (*nest.blocks, *nest.entries)}
-    variables = {name for name, _ in coordinates} | {loop.variable for loop in loops(nest.body)}
-    phases = [merged(accesses) for accesses in _phases(nest.body)]
-    pairs = [(pair, inside) for phase in phases for pair in combinations_with_replacement(phase, 2)]
-    pairs = [(pair, own) for pair, own in pairs if pair[0].array in shared]
-    stores = merged([access for phase in phases for access in phase if access.array == kernel.array])
-    pairs += [(pair, outside) for pair in combinations_with_replacement(stores, 2)]
-    for (one, other), own in pairs:
-        if one.array == other.array and (one.is_write or other.is_write):
-            _check_apart(one, other, own, variables, ranges, prover)
-
-
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """A read or write of an array entry, and the rows that hold there."""
-
-    array: str
-    index: tuple[Affine, ...]
-    is_write: bool
-    rows: tuple[Row, ...]
-
-
-def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield the accesses between two barriers; a loop is gone through twice, as its end meets its start."""
-    found: list[_Access] = []
-    waiting: list[tuple[Statement, tuple[Row, ...]]] = [(statement, ()) for statement in reversed(body)]
-    while waiting:
-        statement, rows = waiting.pop()
-        if isinstance(statement, Barrier):
-            yield found
-            found = []
-        elif isinstance(statement, Loop | If):
-            inner = [(one, (*rows, *rows_of(statement))) for one in reversed(statement.body)]
-            waiting += inner * (2 if isinstance(statement, Loop) else 1)
-        elif isinstance(statement, Set):
-            reads = [node for node in subexpressions(statement.value) if isinstance(node, Load)]
-            found += [_Access(load.array, load.index, False, rows) for load in reads]
-            if isinstance(statement.target, Load):
-                found.append(_Access(statement.name, statement.index, True, rows))
-    yield found
-
-
-def merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return accesses that differ only in constants as one, with a variable for the constants of each axis."""
-    alike: dict[object, list[_Access]] = {}
-    for access in accesses:
-        key = access.array, access.is_write, tuple([form - form.constant for form in access.index])
-        alike.setdefault(key, []).append(access)
-    found = []
-    for group in alike.values():
-        first, *others = group
-        rows = [row for row in first.rows if all(row in other.rows for other in others)]
-        index = []
-        for axis, form in enumerate(first.index):
-            constants = sorted({access.index[axis].constant for access in group})
-            step = gcd(*(constant - constants[0] for constant in constants))
-            number = Affine.variable(f"number {axis}")
-            if step:
-                rows += [Row("ge", number), Row("ge", (constants[-1] - constants[0]) // step - number)]
-                form = form - form.constant + constants[0] + step * number
-            index.append(form)
-        found.append(_Access(first.array, tuple(index), first.is_write, tuple(rows)))
-    return found
-
-
-def _check_apart(
-    one: _Access,
-    other: _Access,
-    own: Collection[str],
-    variables: Collection[str],
-    ranges: Sequence[Row],
-    prover: Prover,
-) -> None:
-    """Raise VerificationError if two threads that differ in a coordinate of ``own`` may make two accesses."""
-    numbers = [f"number {axis}" for axis in range(len(one.index))]
-    # In differences, rows with a factor are tightened to integers.
-    step = {name: Affine.variable(f"step of {name}") for name in (*variables, *numbers)}
-    second = {name: Affine.variable(name) + step[name] for name in step}
-    rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
-    same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
-    for name, sign in product(sorted(own), (1, -1)):
-        system, equations = [*rows, Row("ge", sign * step[name] - 1)], list(same)
-        while equations:
-            form = equations.pop()
-            found = [(v, c) for v, c in form.terms if abs(c) == 1]
-            if not found:
-                system.append(Row("eq", form))
-                continue
-            variable, factor = found[0]
-            value = {variable: Affine.variable(variable) - factor * form}
-            system = [row.substitute(value) for row in system]
-            equations = [other.substitute(value) for other in equations]
-        if not is_empty(system, prover.facts):
-            raise VerificationError(f"two threads of {one.array} touch the entry {one.index} between two barriers")

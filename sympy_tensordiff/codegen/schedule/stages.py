@@ -52,6 +52,9 @@ LEAST_ROUNDS = 96
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
+MOST_PARTS = 256
+"""The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
+
 FREE = frozenset({"sum", "max", "min"})
 """The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
 
@@ -224,35 +227,38 @@ class _Blocks(_Stages):
             chosen = self.chosen_loop(kernel, number, outer, 2)
             if chosen is None or _is_short(chosen.length):
                 continue
-            is_cut = chosen.loop.variable in self.levels
-            shape = self.shapes[kernel.array]
-            tiles = tiling(kernel, self.shapes) if len(sums) == 1 else None
-            chosen = chosen._replace(is_across=chosen.is_across or tiles is not None)
-            if tiles is not None:
-                chosen, threads = chosen._replace(loop=tiles.loops[-1]), 256
-                length = rounds(chosen.loop, set(own_names(kernel)))
+            plan = tiling(kernel, self.shapes) if len(sums) == 1 else None
+            if plan is not None:
+                length = rounds(plan.loops[-1], set(own_names(kernel)))
                 if length is None:
                     return [kernel]
-                chosen = chosen._replace(length=length)
-                enough, room = [quotient(length, 256)], quotient_by(Affine.of(256 * 4096), times(*shape))
-            elif chosen.is_across:
-                threads, work = 8, times(chosen.length, *chosen.inner)
-                enough = [quotient(chosen.length + 7, 8), quotient(work, 64)]
-                room = minimum_of([Affine.of(256), quotient_by(Affine.of(256 * 32), times(*shape))])
-            else:
-                threads, work = 256, times(chosen.length, *chosen.inner)
-                enough, room = [quotient(chosen.length + 255, 256), quotient(work, 2048)], Affine.of(256)
-            needs_parts = (chosen.is_across or not kernel.axes) and not is_cut
-            parts = minimum_of([*enough, room]) if needs_parts else Affine.of(1)
-            if not parts.is_constant or parts.constant > 1:
+                chosen = chosen._replace(loop=plan.loops[-1], length=length, is_across=True)
+            is_part = chosen.loop.variable in self.levels
+            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, plan is not None)
+            if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
-                first, second = self.parts(kernel, number, outer, chosen, count, array, threads)
-                if tiles is None:
-                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(threads), chosen.is_across)
+                first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
+                if plan is None:
+                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.is_across)
                 return [first, *self.stages(second, array)]
-            if tiles is None and len(sums) == 1 and not (is_cut and kernel.axes):
+            if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
                 self.deal(kernel, chosen, array)
         return [kernel]
+
+    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, is_tiled: bool) -> tuple[int, Affine]:
+        """Return the rounds that a block takes at a time, and the number of parts that use all of a device: at most
+        `MOST_PARTS`, which one thread adds.
+        """
+        work = times(chosen.length, *chosen.inner)
+        if is_tiled:
+            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], 64 * 64
+        elif chosen.is_across:
+            chunk, enough, at_once = 8, [quotient(chosen.length + 7, 8), quotient(work, 64)], 32
+        else:
+            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(work, 2048)], 1
+        room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
+        parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
+        return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
     def deal(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
         """Note how a block deals out the sum of a kernel: each thread has eight rounds or more."""
