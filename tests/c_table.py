@@ -1,9 +1,10 @@
 """All functions of the tables as C, value and pullbacks, against the interpreter.
 
-    python tests/c_table.py [--only PATTERN] [--sanitize] [--float32] [--compiler clang]
+    python tests/c_table.py [--only PATTERN] [--sanitize] [--float32] [--compiler clang] [--cuda]
 
-takes minutes. It prints what C refuses, and what differs by more than 1e-12 of the largest entry; the exit code is 1
-if anything does. ``--sanitize`` makes all calls once more with the sanitizers of addresses and of undefined behaviour.
+takes minutes; ``--cuda`` runs the files in CUDA C++ instead, with their blocks and threads on the processor. It prints
+what C refuses, and what differs by more than 1e-12 of the largest entry; the exit code is 1 if anything does.
+``--sanitize`` makes all calls once more with the sanitizers of addresses and of undefined behaviour.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import cases
 import exact_checks
 import in_c
+import in_cuda
 import numpy as np
 import pytest
 import test_total_reads
@@ -43,14 +45,19 @@ class Table:
         self.folder = folder
         self.compiler = options.compiler
         self.dtype = "float32" if options.float32 else "float64"
+        self.is_cuda = options.cuda
         self.count = 0
 
     def lambdify(self, arguments: Any, expressions: Any, backend: str, *, temporaries: bool = True) -> Any:
         """The function of C in the place of one of Python."""
         assert backend == "c"
-        program = build_program(arguments, expressions, temporaries=temporaries)
         self.count += 1
         name = f"case_{self.count}"
+        if self.is_cuda:
+            function = in_cuda.compiled(arguments, expressions, self.folder, name, self.dtype, temporaries=temporaries)
+            function.order = (1, -1)[self.count % 2]
+            return function
+        program = build_program(arguments, expressions, temporaries=temporaries)
         found, refused = in_c.sources({name: program}, dtype=self.dtype)
         if refused:
             raise NotInCError(refused[name])
@@ -135,6 +142,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a regular expression for names")
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--float32", action="store_true")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--compiler", default="gcc")
     options = parser.parse_args()
     in_c.Function.calls = [] if options.sanitize else None

@@ -54,9 +54,9 @@ forms:
   latex    LaTeX
   index    index notation: sums over indices (the default for inputs in it)
   python   a program that makes the tensors, the expression and the derivative
-  numpy, numba, c, cuda
-           the Python module, or the file in C, that computes it; its arguments are the tensors in the order of
-           their declaration, then sizes that no tensor has
+  numpy, numba, c, cuda, cuda_c
+           the Python module, or the file in C or CUDA C++, that computes it; its arguments are the tensors in the
+           order of their declaration, then sizes that no tensor has
 
 exit codes:
   0  the answer is printed

@@ -215,7 +215,7 @@ def lambdify(
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
     """How expressions become a program for a backend."""
-    given |= {"library": backend != "cuda", "rows": backend in ("numba", "llvm", "c")}
+    given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 
 
@@ -284,6 +284,7 @@ def generate_code(
     """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
 
     For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``; for
+    ``backend="cuda_c"`` [a file in CUDA C++](howto_gpu.md) with the same functions for arrays on the device; for
     ``backend="llvm"`` a module of LLVM, whose ``run`` takes Python's objects. In Python, its
     ``compute`` takes the arguments, checks them and returns new results. Its ``run`` fills results that are
     given, checks nothing, and has the results of nested tuples as parameters from left to right.
@@ -293,23 +294,24 @@ def generate_code(
     Parameters
     ----------
     args, expr, backend, temporaries, parallel, sizes, expand
-        As for `lambdify`; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True.
+        As for `lambdify`; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True, or
+        ``"cuda_c"``.
     name : str, optional
-        For C: the name of the function, ``"compute"`` by default.
+        For C and CUDA C: the name of the function, ``"compute"`` by default.
     dtype : {"float64", "float32"}, optional
-        For C and LLVM: the type of numbers.
+        For C, CUDA C and LLVM: the type of numbers.
     allocate : bool, optional
         For C: whether the function allocates its scratch memory. By default the caller passes it.
 
     Returns
     -------
     str
-        The text of a Python module, or of a C file.
+        The text of a Python module, or of a file in C or CUDA C++.
 
     Raises
     ------
     NotInCError
-        If C with ``math.h`` has no such function, routine or type of numbers.
+        If C with ``math.h``, or CUDA, has no such function, routine or type of numbers.
 
     Examples
     --------
@@ -326,15 +328,17 @@ def generate_code(
     """
     given = (("name", name), ("dtype", dtype), ("allocate", allocate))
     of_c: dict[str, Any] = {key: value for key, value in given if value is not None}
-    wrong = [key for key in of_c if backend != "c" and (backend, key) != ("llvm", "dtype")]
+    wrong = [key for key in of_c if backend not in ("c", "cuda_c") and (backend, key) != ("llvm", "dtype")]
     if wrong:
         raise ArgumentError(f"{wrong[0]}= is for backend='c', not for backend={backend!r}")
     options = _options(backend, temporaries=temporaries, expand=expand)
     program = build_program(args, expr, sizes=sizes, **options)
-    if backend == "c":
-        from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where it is asked for
+    if backend in ("c", "cuda_c"):
+        from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where they are asked for
+        from sympy_tensordiff.codegen.emit.cuda_c import print_cuda_c
 
-        return print_c(program, COptions(parallel=parallel, **of_c))
+        print_file = print_c if backend == "c" else print_cuda_c
+        return print_file(program, COptions(parallel=parallel, **of_c))
     if backend == "llvm":
         return print_source(program, backend, parallel, **of_c)
     return with_compute(print_source(program, backend, parallel), program, backend)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import importlib.util
 import inspect
 import re
@@ -24,6 +26,28 @@ def tools() -> Path | None:
         return None
     places = importlib.util.find_spec("nvidia").submodule_search_locations
     return next((path.parent for place in places for path in Path(place).glob("cu*/bin/ptxas")), None)
+
+
+def compiler_of_kernels() -> ctypes.CDLL | None:
+    """NVRTC, from NVIDIA's wheel or an installation of CUDA; None where there is none."""
+    spec = importlib.util.find_spec("nvidia")
+    places = [path for place in (spec.submodule_search_locations if spec else ()) for path in Path(place).rglob("lib*")]
+    found = [path for path in places if re.fullmatch(r"libnvrtc\.so\.\d+", path.name)]
+    name = str(found[0]) if found else ctypes.util.find_library("nvrtc")
+    return ctypes.CDLL(name) if name else None
+
+
+def compile_kernels(library: ctypes.CDLL, text: str, architecture: str = "sm_90") -> tuple[int, str]:
+    """The return code and the log of NVRTC for a file in CUDA C++."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    assert not library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
+    options = (ctypes.c_char_p * 1)(f"-arch={architecture}".encode())
+    code = library.nvrtcCompileProgram(program, 1, options)
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return code, log.value.decode().strip()
 
 
 @dataclass

@@ -304,22 +304,22 @@ ARGUMENTS = ('a', 'b')
         text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
         == '''@cuda.jit
 def fill_c_parts(c_parts, a, b, L, M, N, c_count):
-    """Fill c_parts[i, j, part], one thread per entry."""
+    """Fill c_parts[part, i, j], one thread per entry."""
     real = c_parts.dtype.type
-    part, first_y, i = cuda.grid(3)
+    j, first_y, part = cuda.grid(3)
     _, step_y, step_z = cuda.gridsize(3)
-    if part < c_count:
-        while i < L:
-            j = first_y
-            while j < N:
+    if j < N:
+        while part < c_count:
+            i = first_y
+            while i < L:
                 acc = real(0)
                 k = part
                 while k < M:
                     acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
                     k += c_count
-                c_parts[uint64((i*N + j)*c_count + part)] = acc
-                j += step_y
-            i += step_z
+                c_parts[uint64((part*L + i)*N + j)] = acc
+                i += step_y
+            part += step_z
 
 
 @cuda.jit
@@ -334,7 +334,7 @@ def fill_c(c, c_parts, L, N, c_count):
             part = 0
             part_stop = c_count
             while part < part_stop:
-                acc += c_parts[uint64((i*N + j)*c_count + part)]
+                acc += c_parts[uint64((part*L + i)*N + j)]
                 part += 1
             c[uint64(i*N + j)] = acc
             i += step_y
@@ -353,8 +353,8 @@ def fill_c(c, c_parts, L, N, c_count):
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)
-    c_parts = empty(L*N*c_count, c.dtype, stream=stream)
-    fill_c_parts[(*launch((L, N, c_count)), stream)](c_parts, a, b, L, M, N, c_count)
+    c_parts = empty(c_count*L*N, c.dtype, stream=stream)
+    fill_c_parts[(*launch((c_count, L, N)), stream)](c_parts, a, b, L, M, N, c_count)
     fill_c[(*launch((L, N)), stream)](c, c_parts, L, N, c_count)
 
 

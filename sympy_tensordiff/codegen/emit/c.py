@@ -6,7 +6,7 @@ A file needs ``math.h`` only. It allocates no memory unless asked to, and has no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
@@ -68,20 +68,24 @@ class COptions:
 def print_c(program: Program, options: COptions) -> CSource:
     """Return a program as the text of a C file, with its header."""
     check_determined(program)
-    return _File(program, options).file_text()
+    return CFile(program, options).file_text()
 
 
-class _File:
+class CFile:
     """Prints a program as a C file, or the static functions of a search for out-of-bounds data in another file."""
 
+    language = "C99"
+    own_names: frozenset[str] = frozenset()
+    """The names that the file defines besides those of all C files."""
+    stream_parameters: tuple[str, ...] = ()
+    """The declarations of the parameters after the scratch memory."""
+
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
-        program = prepared(program, "c")
-        prover = Prover(program)
-        self.program = program = fuse(program, prover)
-        self.prover, self.options, self.is_search = prover, options, is_search
+        self.program, self.prover = program, prover = self.scheduled(program)
+        self.options, self.is_search = options, is_search
         functions = ("", "_scratch", "_unchecked", "_search_scratch", "_search_unchecked")
         own = {f"{options.name}{ending}" for ending in functions}
-        self.names = module_names(program, RESERVED | own, CNames)
+        self.names = module_names(program, RESERVED | self.own_names | own, CNames)
         self.forms = CForms(self.names, prover.shapes)
         self.temporaries = Temporaries(program, self.forms)
         given = [a.name for a in program.arguments if a.kind == "integer"]
@@ -91,8 +95,14 @@ class _File:
         single, parallel = options.dtype == "float32", bool(options.parallel)
         self.printer = CStepPrinter(program, prover, self.names, self.integers, single, parallel)
         self.kinds = self.printer.kinds
-        self.search_file: _File | None = None
+        self.search_file: CFile | None = None
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""
+
+    def scheduled(self, program: Program) -> tuple[Program, Prover]:
+        """Return a program with the steps that are printed, and its prover."""
+        program = prepared(program, "c")
+        prover = Prover(program)
+        return fuse(program, prover), prover
 
     # ------------------------------------------------------------------------ the file
 
@@ -103,14 +113,13 @@ class _File:
         if numbers := tuple(dict.fromkeys(check.number for check in self.program.data_checks)):
             assert self.program.search is not None
             own = replace(options, name=f"{options.name}_search")
-            self.search_file = _File(self.program.search(numbers), own, is_search=True)
+            self.search_file = type(self)(self.program.search(numbers), own, is_search=True)
             found = self.search_file.function_texts()
             pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
         functions, entries = self.function_texts()
         entries.append(self.checked_function())
         pieces += [*functions, *entries]
-        known = c_helpers(pieces) | c_functions(options.dtype == "float32")
-        pieces = [*called_by(pieces, known).values(), *pieces]
+        pieces = self.with_helpers(pieces)
         title = self.file_comment()
         source = CSource("\n\n".join([title, self.preamble(pieces), *pieces]) + "\n")
         guard = f"{options.name.upper()}_H"
@@ -119,10 +128,19 @@ class _File:
         lines += [f"#define {guard}_RESTRICT", 'extern "C" {', "#endif", ""]
         entries = [text for text in entries if not text.startswith("static ")]
         heads = [re.sub(r"\breal\b", self.type, text.partition(" {")[0]) + ";" for text in entries]
-        lines += [head.replace("*restrict ", f"*{guard}_RESTRICT ").replace("/* ", "\n/* ") for head in heads]
+        lines += [self.prototype(head).replace("*restrict ", f"*{guard}_RESTRICT ") for head in heads]
         lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
         source.header = "\n".join(lines)
         return source
+
+    def with_helpers(self, pieces: list[str]) -> list[str]:
+        """Return the texts of functions after those of the helpers that they call."""
+        known = c_helpers(pieces) | c_functions(self.options.dtype == "float32")
+        return [*called_by(pieces, known).values(), *pieces]
+
+    def prototype(self, head: str) -> str:
+        """Return the prototype of a function in the header."""
+        return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
         """Return the functions of the steps, and the functions that return the size of the scratch memory and run the
@@ -135,10 +153,20 @@ class _File:
             functions.add(step, found.text, passed=[*found.passed, *offsets])
         memory = self.memory_entries(steps)
         texts = [functions.texts, [self.scratch_function(memory), self.unchecked_function(steps, functions, memory)]]
-        if self.is_search and steps:
+        if steps:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
-            texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
+            texts = [[re.sub(rf"\b({own})(?=[(,])", self.function_name, text) for text in part] for part in texts]
         return texts[0], texts[1]
+
+    @property
+    def last_code(self) -> str:
+        """The value of a function that has succeeded, so far as is known."""
+        return "0"
+
+    @property
+    def function_name(self) -> str:
+        r"""The replacement for the name \\1 of a step's function."""
+        return r"\1_of_search" if self.is_search else r"\1"
 
     @property
     def type(self) -> str:
@@ -147,7 +175,7 @@ class _File:
 
     def file_comment(self) -> str:
         """Return the comment at the top of the file: arguments, results and return codes."""
-        lines = ["/* Generated by sympy_tensordiff: C99.", ""]
+        lines = [f"/* Generated by sympy_tensordiff: {self.language}.", ""]
         for argument in self.program.arguments:
             kind = "entries" if argument.dtype == "integer" else "numbers"
             shape = f"array of {kind}, shape {self.shape(argument.shape)}" if argument.shape else argument.kind
@@ -158,20 +186,26 @@ class _File:
             lines.append(f"   {own}{f' ({label})' * (label != own)}: {what}")
         lines += [f"   {self.names(name)}: size" for name in self.sizes]
         lines += [f"   {self.names(one.name)}: result, shape {self.shape(one.shape)}" for one in self.program.outputs]
-        lines += [
-            "",
+        unknown = ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks)
+        return "\n".join([*lines, "", *self.usage_lines(unknown)])
+
+    def usage_lines(self, unknown: str) -> list[str]:
+        """Return the lines of the comment about arrays, return codes, scratch memory and compilers; ``unknown`` is the
+        text about code 5.
+        """
+        lines = [
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
             "   0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read out of",
             "   an array, or a matrix is not symmetric as declared, 3 where a matrix is singular or is not positive",
-            f"   definite{', 4 where there is no memory' * self.options.allocate}"
-            + ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks)
-            + ".",
+            f"   definite{', 4 where there is no memory' * self.options.allocate}{unknown}.",
             f"   {self.options.name}_unchecked does not look for 1, 2 and 5.",
         ]
         if not self.options.allocate:
             lines.append(f"   scratch: as many numbers as {self.options.name}_scratch says.")
-        lines.append("   Not for -ffast-math. Vectors: -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd -DSIMD. */")
-        return "\n".join(lines)
+        return [
+            *lines,
+            "   Not for -ffast-math. Vectors: -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd -DSIMD. */",
+        ]
 
     def shape(self, shape: Sequence[Affine]) -> str:
         """Return a shape as text."""
@@ -219,12 +253,15 @@ class _File:
             most = self.forms.integers("max", work)
             text = most if text == "0" else f"{text} + {most}"
         if self.search_file and not self.options.allocate:
-            sizes = ", ".join(map(self.names, self.integers))
-            text = f"greatest({text}, {self.search_file.options.name}_scratch({sizes}))"
+            text = f"greatest({text}, {self.search_entries(self.search_file)})"
         passed = ", ".join(f"ptrdiff_t {self.names(name)}" for name in self.integers) or "void"
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
+
+    def search_entries(self, search: CFile) -> str:
+        """Return the number of entries of the scratch memory of the search for out-of-bounds data."""
+        return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
     def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
         """Return a C function with these ``lines``; parameters and sizes that it does not use are marked as unused."""
@@ -245,11 +282,12 @@ class _File:
     def parameter_declarations(self) -> list[str]:
         """Return the declarations of the parameters."""
         texts = [self.kinds[self.names(name)] for name in self.parameter_names]
-        return texts if self.options.allocate else [*texts, "real *restrict scratch"]
+        return texts if self.options.allocate else [*texts, "real *restrict scratch", *self.stream_parameters]
 
     def argument_texts(self) -> list[str]:
         """Return the arguments of a call, in the order of the parameters."""
-        return [*map(self.names, self.parameter_names), *(["scratch"] if not self.options.allocate else [])]
+        after = [] if self.options.allocate else ["scratch", *(text.split()[-1] for text in self.stream_parameters)]
+        return [*map(self.names, self.parameter_names), *after]
 
     def unchecked_function(
         self,
@@ -279,7 +317,7 @@ class _File:
         lines += [f"{INDENT}free(scratch);"] if allocate else []
         lines.append(f"{INDENT}return code ? 3 : 0;")
         if not any(found.has_code for _, found in steps):
-            lines = [*lines[1:-1], f"{INDENT}return 0;"]
+            lines = [*lines[1:-1], f"{INDENT}return {self.last_code};"]
         head = f"int {name}_unchecked({', '.join(self.parameter_declarations())})"
         text = self.function_text(head, lines, self.parameter_names)
         if "scratch" not in "\n".join(lines):
@@ -312,7 +350,7 @@ class _File:
         lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.argument_texts())});")
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
-    def refusals(self) -> Iterator[tuple[str, int]]:
+    def refusals(self) -> Iterator[tuple[str, int | str]]:
         """Yield conditions under which a call is refused with their return codes; declarations between them have the
         code 0.
         """
@@ -331,19 +369,27 @@ class _File:
         for argument in program.arguments:
             own = names(argument.name)
             if argument.symmetric:
-                yield f"!is_symmetric({own}, {form(argument.shape[0])})", 2
+                yield from self.asymmetry_refusals(own, form(argument.shape[0]))
             if argument.dtype == "integer":
-                count = "*".join(form(f, UNARY) for f in argument.shape)
                 few = own, own
                 if argument.shape:
-                    few = f"least_of({own}, {count})", f"greatest_of({own}, {count})"
+                    few = yield from self.range_of_data(own, "*".join(form(f, UNARY) for f in argument.shape))
                 extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
                 if argument.below is not None:
                     yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
         if self.search_file is not None:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
-    def search_refusals(self, search: _File, forms: CForms) -> Iterator[tuple[str, int]]:
+    def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
+        """Yield the refusal of a matrix that is not symmetric."""
+        yield f"!is_symmetric({array}, {length})", 2
+
+    def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
+        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        yield from ()
+        return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
+
+    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
         """Yield the lines that search for out-of-bounds data and refuse the call if they find some.
 
         The search runs only if the range of the data does not rule them out.

@@ -125,6 +125,8 @@ class CPrinter(CForms, NestPrinter):
     }  # fmt: skip
     negated = ("!{}", UNARY, UNARY)
     false = "0"
+    language = "C"
+    has_pragmas = True
 
     def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
         NestPrinter.__init__(self, names, nest.bare)
@@ -163,7 +165,9 @@ class CPrinter(CForms, NestPrinter):
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
             name = function.name if isinstance(function, External) else function
-            raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
+            raise NotInCError(
+                f"{self.language} has no function {name}: use another backend, or rewrite it by functions of math.h"
+            )
         return ScalarPrinter.call(self, function, arguments)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
@@ -215,7 +219,8 @@ class CPrinter(CForms, NestPrinter):
         ):
             self.print_partial_sums(statement, path, totals)
             return
-        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(path))):
+        sums = _vector_sums(statement, self.declared_in(path)) if isinstance(statement, Loop) else []
+        if sums and self.has_pragmas:
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
         if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, path):
             self.line(depth, "PARALLEL")

@@ -41,6 +41,8 @@ class StepText(NamedTuple):
 class CStepPrinter:
     """Prints the steps of a program as C functions; ``integers`` are the arguments and sizes that are integers."""
 
+    storage = "static"
+
     def __init__(
         self, program: Program, prover: Prover, names: Names, integers: Sequence[str], is_single: bool, parallel: bool
     ) -> None:
@@ -118,7 +120,7 @@ class CStepPrinter:
         what = " and ".join(map(self.names, filled_arrays(step)))
         comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
         has_code = isinstance(step, Solve | Apply)
-        head = f"static {'int' if has_code else 'void'} {function_name(step)}({', '.join(declared)}) {{"
+        head = f"{self.storage} {'int' if has_code else 'void'} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return StepText(text, passed, work, has_code)
 

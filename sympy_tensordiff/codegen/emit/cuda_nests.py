@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
@@ -21,12 +20,11 @@ from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names
-from sympy_tensordiff.codegen.schedule.launches import common_axes
+from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
 from sympy_tensordiff.codegen.schedule.stages import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
@@ -228,14 +226,23 @@ def _needed_extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def _check(step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes) -> None:
-    """Raise VerificationError if a nest breaks a law, for example if two threads write one entry."""
-    used, is_scatter = uses(step), isinstance(step, Scatter)
-    sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
-    known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if is_scatter else [])}
+def checked_nest(step: Kernel | Fused, prover: Prover) -> tuple[Statement, ...]:
+    """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
+    write one entry.
+    """
+    nest = thread_nest(step, prover.shapes)
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
-    totals = [step.array] if is_scatter else []
-    NestLaws(known, filled_arrays(step), totals=totals).check(nest)
+    totals = [step.array] if isinstance(step, Scatter) else []
+    NestLaws(known_names(step, prover.shapes), filled_arrays(step), totals=totals).check(nest)
+    check_bounds(nest, step, prover)
+    return nest
+
+
+def known_names(step: Kernel | Fused, shapes: Shapes) -> set[str]:
+    """Return the names of what the kernel of a step is passed, and of the sizes of its arrays."""
+    used = uses(step)
+    sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
+    return {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if isinstance(step, Scatter) else [])}
 
 
 class KernelText(NamedTuple):
@@ -253,10 +260,7 @@ def kernel_functions(
     parameters.
     """
     shapes = prover.shapes
-    nests = [thread_nest(step, shapes) for step in steps]
-    for step, nest in zip(steps, nests, strict=True):
-        _check(step, nest, shapes)
-        check_bounds(nest, step, prover)
+    nests = [checked_nest(step, prover) for step in steps]
     open_ = [_kernel_text(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
     patterns = [text_up_to_renaming(printed.text, names.texts) for printed in open_]
     alike: dict[str, list[tuple[Affine, ...]]] = {}
@@ -288,22 +292,3 @@ def _kernel_text(
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
     arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
     return KernelText("\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants))
-
-
-def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
-    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
-    z.
-    """
-    axes = common_axes(step)
-    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
-    body: tuple[Statement, ...] = ()
-    for kernel in kernels_of(step):
-        inner = with_numbers(kernel.body, numbers)
-        for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
-            inner = (span(axis, ZERO, extent, inner),)
-        body += inner
-    box = kernels_of(step)[0].box(shapes)
-    for number, axis in enumerate(reversed(axes)):
-        extent = box[len(axes) - 1 - number]
-        body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
-    return body

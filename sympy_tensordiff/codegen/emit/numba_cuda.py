@@ -41,7 +41,7 @@ from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
-    program, whole, products = on_device(program)
+    program, whole, products, *_ = on_device(program)
     calls: dict[str, Product | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)

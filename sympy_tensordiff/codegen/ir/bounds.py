@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.ir.facts import Prover, rows_of, statement_reads
-from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Statement
+from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Statement
 from sympy_tensordiff.codegen.ir.nests import lengths
 from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Scalar
@@ -61,6 +61,8 @@ class _BoundsChecker:
             if isinstance(statement, Alloc):
                 ends = [(*shape.lows, *shape.highs)[-1].form + (not shape.lows) for shape in statement.shape]
                 self.add_array(statement.name, [form.substitute(self.lengths) for form in ends])
+                continue
+            if isinstance(statement, Barrier):
                 continue
             known = tuple([row.substitute(self.lengths) for row in rows_of(statement)])
             for read in statement_reads(statement, rows, self.integers):

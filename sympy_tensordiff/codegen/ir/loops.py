@@ -1,4 +1,4 @@
-"""The statements of loop nests: `Loop`, `If`, `Set` and `Alloc`.
+"""The statements of loop nests: `Loop`, `If`, `Set`, `Alloc` and, for blocks of threads, `Barrier`.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; a `Quotient` in a form
@@ -72,7 +72,12 @@ class Alloc:
     like: str
 
 
-Statement: TypeAlias = "Loop | If | Set | Alloc"
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A point that each thread of a block waits at until all of them are there."""
+
+
+Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"
 
 
 def let(name: str, value: Scalar) -> Set:

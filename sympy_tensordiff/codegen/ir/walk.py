@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import (
     Alloc,
+    Barrier,
     If,
     Loop,
     Set,
@@ -123,6 +124,8 @@ def with_parts(
         return If(tuple(rows), statement.body)
     if isinstance(statement, Alloc):
         return replace(statement, shape=tuple([Ends(*_with_bounds(ends, form)) for ends in statement.shape]))
+    if isinstance(statement, Barrier):
+        return statement
     filled, new = statement.target, statement.value
     if isinstance(filled, Load):
         filled = Load(filled.array, tuple([form(one) for one in filled.index]))

@@ -67,11 +67,11 @@ def print_source(program: Program, backend: str, parallel: bool | None = None, d
 
 def _prepared_program(program: Program, backend: str, parallel: bool | None) -> Program:
     """Return the program that is printed for ``backend``; raise for an unknown backend or invalid ``parallel``."""
-    if backend == "c":
-        raise ArgumentError("backend='c' is for text only: write it with td.generate_code, and compile it")
+    if backend in ("c", "cuda_c"):
+        raise ArgumentError(f"backend={backend!r} is for text only: write it with td.generate_code, and compile it")
     if not isinstance(backend, str) or backend not in _PRINTERS:
         known = ", ".join(map(repr, BACKENDS))
-        raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' for text")
+        raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' and 'cuda_c' for text")
     if parallel is not None and not isinstance(parallel, bool):
         raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
     if parallel and backend not in COMPILED:

@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.schedule.cpu import Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
+from sympy_tensordiff.codegen.schedule.gpu_model import describe_model
 from sympy_tensordiff.codegen.schedule.launches import describe_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
@@ -77,7 +78,7 @@ def driver_lines(
     Numba compiles in place of LLVM.
     """
     if backend == "cuda":
-        return describe_device(bounded)
+        return [*describe_device(bounded), *describe_model(bounded)]
     if backend not in COMPILED:
         return []
     library = not_compiled(fused)

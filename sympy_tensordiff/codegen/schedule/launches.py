@@ -15,14 +15,18 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.loops import Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
+from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step, kernels_of
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
+from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
 from sympy_tensordiff.codegen.schedule.fusion import FAR
+from sympy_tensordiff.codegen.schedule.recompute import recomputed
 from sympy_tensordiff.codegen.schedule.split import LARGE
-from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_stages, rounds
+from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_blocks, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -63,6 +67,25 @@ def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
         return step.axes
     first, *others = (kernel.axes for kernel in step.kernels)
     return first[: next(n for n in range(len(first), -1, -1) if all(axes[:n] == first[:n] for axes in others))]
+
+
+def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
+    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
+    z.
+    """
+    axes = common_axes(step)
+    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
+    body: tuple[Statement, ...] = ()
+    for kernel in kernels_of(step):
+        inner = with_numbers(kernel.body, numbers)
+        for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
+            inner = (span(axis, ZERO, extent, inner),)
+        body += inner
+    box = kernels_of(step)[0].box(shapes)
+    for number, axis in enumerate(reversed(axes)):
+        extent = box[len(axes) - 1 - number]
+        body = (replace(span(axis, ZERO, extent, body), bind=f"grid.{'xyz'[min(number, 2)]}"),)
+    return body
 
 
 class _Launch:
@@ -135,20 +158,35 @@ class Device(NamedTuple):
     whole: Mapping[str, str]
     products: Mapping[str, Contraction]
     """The products by the arrays that they fill; the program has kernels for them, too."""
+    deals: Mapping[str, Deal] = {}
+    """The sums that blocks of threads share, by the arrays of their kernels."""
+    has_blocks: bool = False
+    """Whether there are tiles of products, and deals."""
 
 
 def on_device(program: Program) -> Device:
     """Return `program` as launches, with long sums in stages."""
     products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
-    staged, whole = in_stages(calls_in_loops(program))
+    staged, whole = in_stages(recomputed(calls_in_loops(program)))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products)
+
+
+def on_device_in_blocks(program: Program) -> Device:
+    """Return `program` as launches, with blocks of threads that share memory for long sums and products."""
+    (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
+    shapes = array_shapes(staged)
+    tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
+    return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals, True)
 
 
 def describe_device(program: Program) -> list[str]:
     """Return lines of ``.plan``: the sums that are computed in parts, and the arrays that one launch fills."""
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
-    lines = [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
+    stored = {array.name for array in device.program.temporaries}
+    again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
+    lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
+    lines += [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
     groups = [step for step in device.program.kernels if isinstance(step, Fused)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

@@ -8,7 +8,7 @@ no thread waits for another one, and the same values are added in the same order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
+from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
@@ -50,6 +51,9 @@ LEAST_ROUNDS = 96
 
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
+
+MOST_PARTS = 256
+"""The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
 
 FREE = frozenset({"sum", "max", "min"})
 """The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
@@ -69,13 +73,28 @@ def in_stages(program: Program) -> Stages:
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    work = _Stages(program)
+    return _in_stages(program, _Stages(program))
+
+
+def _in_stages(program: Program, work: _Stages) -> Stages:
+    """Return the program with the stages of each kernel in its place."""
     steps: list[Step] = []
     for step in program.kernels:
         stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
         steps += stages if len(stages) > 1 else [step]
     new = [Array(name, work.shapes[name]) for name in work.whole]
     return Stages(replace(program, sizes=tuple(work.sizes)).with_steps(steps, new=new), work.whole)
+
+
+class ChosenLoop(NamedTuple):
+    """A loop that is dealt out, its rounds and those inside of it, and whether neighbours have entries side by side."""
+
+    loop: Loop
+    length: Affine
+    inner: list[Affine]
+    is_across: bool
+    start: Set
+    before: list[Statement]
 
 
 class _Stages:
@@ -106,10 +125,18 @@ class _Stages:
 
     def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
         """Return a kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        chosen = self.chosen_loop(kernel, number, outer, 2 if len(kernel.axes) < 2 else 1)
+        if chosen is None:
+            return None
+        shape = self.shapes[kernel.array]
+        count = self.count(kernel.array, shape, chosen.length, chosen.inner)
+        return None if count is None else self.parts(kernel, number, outer, chosen, count, array)
+
+    def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
+        """Return the loop of a sum whose rounds are dealt out; None for none, or one that was cut ``most`` times."""
         start, before = _start(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
             return None
-        most = 2 if len(kernel.axes) < 2 else 1
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
         own = set(own_names(kernel))
         lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own)) is not None}
@@ -118,23 +145,44 @@ class _Stages:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
-        is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
+        is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
+        is_across = is_wide and _place(values, kernel.axes[-1], min) > _place(values, chain[-1].variable, min)
         sign = 1 if is_across else -1
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
-        loop, shape = free[0], self.shapes[kernel.array]
-        count = self.count(kernel.array, shape, lengths[loop.variable], [lengths[one.variable] for one in free[1:]])
-        if count is None:
-            return None
+        inner = [lengths[one.variable] for one in free[1:]]
+        return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
+
+    def parts(
+        self,
+        kernel: Kernel,
+        number: int,
+        outer: Loop | If,
+        chosen: ChosenLoop,
+        count: Affine,
+        array: str,
+        chunk: int = 1,
+    ) -> tuple[Kernel, Kernel]:
+        """Return a kernel for ``count`` parts of a sum, and one that adds them; a part has every ``count``-th
+        ``chunk`` of rounds.
+        """
+        loop, _, _, is_across, start, before = chosen
+        shape, own = self.shapes[kernel.array], set(own_names(kernel))
         name, part = claimed(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
         self.taken.add(part)
         self.levels[part] = self.levels.get(loop.variable, 0) + 1
-        low = loop.lows[0].form + Affine.variable(part)
+        low = loop.lows[0].form + chunk * Affine.variable(part)
+        first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
             """Return the loop that is cut with the rounds of one part; another statement as it is."""
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
-            return (replace(statement, lows=(Bound(low),), step=count),)
+            if chunk == 1:
+                return (replace(statement, lows=(Bound(low),), step=count),)
+            begin = Affine.variable(first_of_chunk)
+            highs = (Bound(begin + (chunk - 1)), *statement.highs)
+            rest = replace(statement, lows=(Bound(begin),), highs=highs)
+            return (Loop(first_of_chunk, (Bound(low),), statement.highs, (rest,), chunk * count),)
 
         order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_across else (*shape, count)
@@ -155,8 +203,82 @@ class _Stages:
         most = minimum_of([*enough, quotient_by(Affine.of(THREADS), maximum_of([times(*shape), Affine.of(1)]))])
         if most.is_constant:
             return most if most.constant > 1 else None
-        self.sizes.append(Size(claimed(f"{array}_count", self.taken), (most, Affine.of(1))))
+        return self.size(f"{array}_count", most)
+
+    def size(self, wish: str, value: Affine) -> Affine:
+        """Return a new size: the value if that is positive, else 1."""
+        self.sizes.append(Size(claimed(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
+
+
+class _Blocks(_Stages):
+    """The dealing of the sums of one program to blocks of threads that share memory, in at most two stages."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.deals: dict[str, Deal] = {}
+
+    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
+        """Return the kernels that replace `kernel`: itself, or one for parts of a sum and one that adds them."""
+        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
+        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
+            outer = kernel.body[number]
+            assert isinstance(outer, Loop | If)
+            chosen = self.chosen_loop(kernel, number, outer, 2)
+            if chosen is None or _is_short(chosen.length):
+                continue
+            plan = tiling(kernel, self.shapes) if len(sums) == 1 else None
+            if plan is not None:
+                length = rounds(plan.loops[-1], set(own_names(kernel)))
+                if length is None:
+                    return [kernel]
+                chosen = chosen._replace(loop=plan.loops[-1], length=length, is_across=True)
+            is_part = chosen.loop.variable in self.levels
+            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, plan is not None)
+            if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
+                count = parts if parts.is_constant else self.size(f"{array}_count", parts)
+                first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
+                if plan is None:
+                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.is_across)
+                return [first, *self.stages(second, array)]
+            if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
+                self.deal(kernel, chosen, array)
+        return [kernel]
+
+    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, is_tiled: bool) -> tuple[int, Affine]:
+        """Return the rounds that a block takes at a time, and the number of parts that use all of a device: at most
+        `MOST_PARTS`, which one thread adds.
+        """
+        work = times(chosen.length, *chosen.inner)
+        if is_tiled:
+            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], 64 * 64
+        elif chosen.is_across:
+            chunk, enough, at_once = 8, [quotient(chosen.length + 7, 8), quotient(work, 64)], 32
+        else:
+            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(work, 2048)], 1
+        room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
+        parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
+        return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
+
+    def deal(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
+        """Note how a block deals out the sum of a kernel: each thread has eight rounds or more."""
+        if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
+            return
+        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
+        threads = Affine.of(8) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
+        if threads.is_constant and threads.constant < 2:
+            return
+        size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
+        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.is_across)
+
+
+def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
+    """Return the program whose long sums have blocks of threads, in stages where entries are few, and what blocks do.
+
+    Law: every result is the same, but for the order in which the terms of a sum are added.
+    """
+    work = _Blocks(program)
+    return _in_stages(program, work), work.deals
 
 
 def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
@@ -193,13 +315,13 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _place(values: Sequence[Scalar], variable: str) -> int:
+def _place(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
     """Return the axis of `variable` in reads, counted from the last one, along which entries are contiguous: -1 or
-    less.
+    less; of several reads that of the best, or of another choice.
     """
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
-    return max(places, default=-1 - sum(len(load.index) for load in loads))
+    return choose(places, default=-1 - sum(len(load.index) for load in loads))
 
 
 # ---------------------------------------------------------------------------- sums of sums

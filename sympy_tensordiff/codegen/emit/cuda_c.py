@@ -1,0 +1,326 @@
+"""Programs as CUDA C++ files: kernels, and functions of the host that check their arguments and launch the kernels.
+
+The kernels are those of the module for ``numba.cuda``; arrays lie on the device. NVRTC compiles the kernels alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
+from sympy_tensordiff.codegen.emit.c_library import c_helpers
+from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter, alloc_size
+from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
+from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
+from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
+from sympy_tensordiff.codegen.emit.driver import Functions
+from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, Names
+from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Kernel, Program, Scatter, Step, kernels_of
+from sympy_tensordiff.codegen.ir.scalars import Ends, Load
+from sympy_tensordiff.codegen.ir.sizes import check_determined
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import forms as all_forms
+from sympy_tensordiff.codegen.ir.walk import scalar_arrays
+from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Deal, block_nest
+from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device_in_blocks
+from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.errors import ArgumentError, NotInCError
+
+
+def print_cuda_c(program: Program, options: COptions) -> CSource:
+    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for what CUDA has no routine
+    for.
+    """
+    if options.allocate:
+        raise ArgumentError("allocate=True is for backend='c': a CUDA file has its scratch memory from the caller")
+    if options.parallel is not None:
+        raise ArgumentError("parallel= is not for backend='cuda_c', whose kernels run on all cores of a device")
+    check_determined(program)
+    return CudaFile(program, options).file_text()
+
+
+class CudaTexts(CPrinter):
+    """Prints scalars and statements of kernels."""
+
+    language = "CUDA"
+    has_pragmas = False
+    needs_atomics = False
+    """Whether several threads may add to one entry."""
+
+    def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool) -> None:
+        super().__init__(names, shapes, nest, is_single, parallel=False)
+        own = {name: text + "f" * is_single for name, text in MATH_FUNCTIONS.items()}
+        self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
+
+    def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
+        """Return the lines that compute several axes from one number by division and remainder."""
+        lines = []
+        for number in range(len(axes) - 1, -1, -1):
+            lines.append(f"const ptrdiff_t {axes[number]} = {flat}{f' % {extents[number]}' if number else ''};")
+            flat = f"{flat}/{extents[number]}"
+        return lines
+
+    def head_text(self, statement: Loop | If) -> str:
+        """Return the head of a ``for`` or ``if`` statement; a step may be a size."""
+        if isinstance(statement, If) or isinstance(statement.step, int):
+            return super().head_text(statement)
+        own = self.names(statement.variable)
+        bounds = f"ptrdiff_t {own} = {self.lower(statement.lows)}; {own} < {self.stop(statement.highs)}"
+        return f"for ({bounds}; {own} += {self.form(statement.step)})"
+
+    def set_text(self, statement: Set) -> str:
+        """Return an assignment; an atomic addition if several threads may add to the entry."""
+        if not isinstance(statement.target, Load) or not self.needs_atomics:
+            return super().set_text(statement)
+        assert not isinstance(statement.value, Ends)
+        return f"atomicAdd(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
+
+
+class CudaPrinter(CudaTexts):
+    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
+    axes.
+    """
+
+    def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
+        body = checked_nest(step, prover)
+        self.axes = common_axes(step)
+        self.box = kernels_of(step)[0].box(prover.shapes)[: len(self.axes)]
+        for _ in self.axes:
+            (loop,) = body
+            assert isinstance(loop, Loop)
+            body = loop.body
+        super().__init__(names, prover.shapes, Nest((), body, bare), single)
+        self.needs_atomics = isinstance(step, Scatter) and not step.exclusive
+        self.print_threads(body)
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
+        heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
+                 for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
+        if len(axes) > 2:
+            outer = axes[0] if len(axes) == 3 else self.names.fresh("outer")
+            heads.insert(
+                0, f"for (ptrdiff_t {outer} = THREAD_Z; {outer} < {'*'.join(extents[:-2])}; {outer} += THREADS_Z) {{"
+            )
+            heads[1:1] = self.delinearised_lines(axes[:-2], extents, outer) if len(axes) > 3 else []
+        if axes:
+            self.line(1, f"const ptrdiff_t {axes[-1]} = THREAD_X;")
+            heads.insert(0, f"if ({axes[-1]} < {extents[-1]}) {{")
+        depth = 1
+        for head in heads:
+            self.line(depth, head)
+            depth += head.endswith("{")
+        begin = len(self.lines)
+        self.print_block(body)
+        self.lines[begin:] = [INDENT * (depth - 1) + line for line in self.lines[begin:]]
+        while depth > 1:
+            depth -= 1
+            self.line(depth, "}")
+
+
+class CudaBlockPrinter(CudaTexts):
+    """Prints the nest of a kernel whose blocks share memory."""
+
+    def __init__(self, names: Names, shapes: Shapes, nest: BlockNest, bare: frozenset[str], is_single: bool) -> None:
+        super().__init__(names, shapes, Nest((), nest.body, bare), is_single)
+        for alloc in nest.shared:
+            self.shapes[alloc.name] = [end.lows[0].form for end in alloc.shape]
+            self.line(1, f"__shared__ real {names(alloc.name)}[{alloc_size(alloc) or THREADS}];")
+        for name, thread in zip("xy", (nest.x, nest.y), strict=True):
+            if any(thread[0] in form.atoms() for form in all_forms(nest.body)) or nest.along == name:
+                self.line(1, f"const ptrdiff_t {names(thread[0])} = threadIdx.{name};")
+        flat = "(ptrdiff_t)blockIdx.x" + f"*blockDim.{nest.along} + threadIdx.{nest.along}" * bool(nest.along)
+        axes = [*nest.blocks, *nest.entries]
+        if len(axes) > 1:
+            own = names.fresh("number")
+            self.line(1, f"const ptrdiff_t {own} = {flat};")
+            flat = own
+        for text in self.delinearised_lines([names(a) for a, _ in axes], [self.form(e, UNARY) for _, e in axes], flat):
+            self.line(1, text)
+        self.print_block(nest.body)
+
+    def print_statement(self, statement: Statement, path: tuple[int, ...], kind: str) -> None:
+        """Append the lines of a statement; a barrier is one of the block."""
+        if isinstance(statement, Barrier):
+            self.line(len(path), "__syncthreads();")
+        else:
+            super().print_statement(statement, path, kind)
+
+
+class CudaStepPrinter(CStepPrinter):
+    """Prints the steps of a program as kernels of CUDA."""
+
+    storage = 'extern "C" __global__'
+
+    def step(self, step: Step) -> StepText:
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
+        if isinstance(step, Kernel | Fused):
+            return self.nest(step)
+        raise NotInCError(
+            f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
+            "'cuda' with CuPy, or 'c'"
+        )
+
+    deals: Mapping[str, Deal] = {}
+
+    def block_nest(self, step: Step, names: Names) -> BlockNest | None:
+        """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
+        return block_nest(step, self.deals, self.prover.shapes, names.fresh)
+
+    def nest(self, step: Kernel | Fused) -> StepText:
+        """Return the kernel of a step."""
+        local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
+        if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
+            check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
+            lines = CudaBlockPrinter(local, self.prover.shapes, nest, bare, self.is_single).lines
+        else:
+            lines = CudaPrinter(local, self.prover, step, bare, self.is_single).lines
+        return self.function(step, lines, local, {})
+
+
+class CudaFile(CFile):
+    """Prints a program as a CUDA C++ file."""
+
+    language = "CUDA C++"
+    own_names = OWN_NAMES
+    stream_parameters = ("cudaStream_t stream",)
+
+    @property
+    def last_code(self) -> str:
+        """The negative of the last error of CUDA, which the function that calls a search returns."""
+        return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
+
+    def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
+        self.deals: Mapping[str, Deal] = {}
+        super().__init__(program, options, is_search)
+        self.steps = CudaStepPrinter(
+            self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
+        )
+        self.steps.deals = self.deals
+        self.printer = self.steps
+
+    def scheduled(self, program: Program) -> tuple[Program, Prover]:
+        """Return a program with one step per launch, and its prover."""
+        program, _, _, self.deals, _ = on_device_in_blocks(prepared(program, "cuda"))
+        return program, Prover(program)
+
+    def file_text(self) -> CSource:
+        """Return the text of the whole file, with its header."""
+        source = super().file_text()
+        text = source.replace("*restrict ", "*__restrict__ ")
+        for name in called_by([text], c_helpers([text]) | DEVICE_HELPERS):
+            head = rf"^static (inline )?(?=\w+ {name}\()"
+            text = re.sub(head, "static __host__ __device__ inline ", text, flags=re.MULTILINE)
+        changed = CSource(text)
+        include = "#include <stdint.h>\n"
+        changed.header = source.header.replace(include, f"{include}\nstruct CUstream_st;\n", 1)
+        return changed
+
+    def with_helpers(self, pieces: list[str]) -> list[str]:
+        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        host = [text for text in pieces if "__global__" not in text]
+        kernels = [text for text in pieces if "__global__" in text]
+        launching = list(called_by(host, LAUNCH_HELPERS).values())
+        known = c_helpers(pieces) | DEVICE_HELPERS
+        helpers = called_by(kernels, known)
+        others = [text for name, text in called_by([*host, *launching], known).items() if name not in helpers]
+        start, end = ["#ifndef __CUDACC_RTC__", LAUNCH, *others, *launching, 'extern "C" {'], ["}", "#endif"]
+        return [*helpers.values(), *kernels, *start, *host, *end]
+
+    def preamble(self, pieces: Sequence[str]) -> str:
+        """Return the includes, the number type and the macros."""
+        return PREAMBLE.format(type=self.type)
+
+    def prototype(self, head: str) -> str:
+        """Return the prototype of a function in the header, which needs no header of CUDA."""
+        return head.replace("cudaStream_t ", "struct CUstream_st *")
+
+    @property
+    def function_name(self) -> str:
+        r"""The replacement for the name \\1 of a kernel: files that are linked together have different names."""
+        return rf"{self.options.name}_\1"
+
+    def usage_lines(self, unknown: str) -> list[str]:
+        """Return the lines of the comment about arrays, return codes and scratch memory."""
+        name = self.options.name
+        return [
+            "   Arrays and scratch are on the device, arrays dense, the last axis first in memory, and share none.",
+            f"   {name} launches kernels on the stream, for which it waits only to check integers and",
+            "   symmetric matrices. It returns 0, or 1 where sizes do not fit (an axis without entries, too), 2 where",
+            f"   integers may lead a read out of an array, or a matrix is not symmetric{unknown}, and the negative",
+            f"   of a cudaError_t where CUDA fails. {name}_unchecked does not look for 1, 2 and 5.",
+            f"   scratch: as many numbers as {name}_scratch says, at an address as of cudaMalloc. */",
+        ]
+
+    def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
+        """Return the function that computes the number of entries of the scratch memory."""
+        if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
+            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, []
+        return super().scratch_function(memory)
+
+    def search_entries(self, search: CFile) -> str:
+        """Return the number of entries of the scratch memory of the search, and of what it finds."""
+        return f"{len(search.program.outputs)} + {super().search_entries(search)}"
+
+    def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
+        """Yield the lines that launch a kernel, guarded if it may have no threads."""
+        assert isinstance(step, Kernel | Fused)
+        function, _, rest = functions(step).partition("(")
+        nest = self.steps.block_nest(step, self.names.copy())
+        if nest is not None:
+            yield from self.block_launch(function, rest, nest)
+            return
+        box = kernels_of(step)[0].box(self.prover.shapes)[: len(common_axes(step))]
+        own = [self.forms.form(extent) for extent in box[-2:]]
+        shape = ", ".join([self.forms.entries(box[:-2]), *["1"] * (2 - len(own)), *own])
+        text = f"LAUNCH({function}, grid_for({shape}), block_for({shape}), stream, {rest};"
+        some = self.temporaries.nonempty_condition(box)
+        yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
+
+    def block_launch(self, function: str, rest: str, nest: BlockNest) -> Iterator[str]:
+        """Yield the lines that launch the blocks of a kernel."""
+        form = self.forms.form
+        grid = self.forms.entries(nest.grid)
+        if nest.along:
+            height = (nest.x if nest.along == "x" else nest.y)[1]
+            grid = f"({grid} + {form(height - 1, SUM)})/({form(height)})"
+        block = ", ".join(f"(unsigned)({form(extent)})" for _, extent in (nest.x, nest.y))
+        text = f"LAUNCH({function}, dim3((unsigned)({grid})), dim3({block}), stream, {rest};"
+        some = self.temporaries.nonempty_condition([extent for _, extent in (*nest.blocks, *nest.entries)])
+        yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
+
+    # ------------------------------------------------------------------------ checks of data
+
+    def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
+        """Yield the refusal of a matrix that is not symmetric."""
+        found = self.names.fresh(f"{array}_asymmetry")
+        yield f"{INDENT}int64_t {found};", 0
+        yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code
+        yield found, 2
+
+    def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
+        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        found = self.names.fresh(f"{array}_range")
+        yield f"{INDENT}int64_t {found}[2];", 0
+        yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code
+        return f"(ptrdiff_t){found}[0]", f"(ptrdiff_t){found}[1]"
+
+    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
+        """Yield the lines that search for out-of-bounds data and refuse the call if they find some."""
+        count = len(search.program.outputs)
+        found = self.names.fresh("found")
+        yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NOWHERE!r}'] * count)}}};", 0
+        suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
+        arguments = self.argument_texts()[: -2 - len(self.program.outputs)]
+        places = [f"scratch + {number}" for number in range(count + 1)]
+        call = f"{search.options.name}_unchecked({', '.join([*arguments, *places, 'stream'])})"
+        copy = f"copied({found}, scratch, sizeof {found}, stream)"
+        yield f"({suspects}) && ({call} || {copy})", self.last_code
+        yield " || ".join(f"{found}[{number}] < (real){NOWHERE!r}" for number in range(count)), 2

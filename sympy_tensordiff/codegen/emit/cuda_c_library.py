@@ -1,0 +1,119 @@
+"""Texts of CUDA C++ files: the preamble, the launches of the host, and functions of numbers."""
+
+from __future__ import annotations
+
+LAUNCH_HELPERS = {
+    "fitting": """\
+/* The least power of two that is not below n. */
+static inline ptrdiff_t fitting(ptrdiff_t n) {
+    ptrdiff_t found = 1;
+    while (found < n) {
+        found *= 2;
+    }
+    return found;
+}""",
+    "block_for": """\
+/* The threads of a block for some entries: along the last axis, the one before it, and all others. */
+static inline dim3 block_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) {
+    const ptrdiff_t x = least(outer*rows > 1 ? 32 : 256, fitting(columns)), y = least(256/x, fitting(rows));
+    return dim3((unsigned)x, (unsigned)y, (unsigned)least(least(256/(x*y), 64), fitting(outer)));
+}""",
+    "grid_for": """\
+/* The blocks for some entries. There are at most 65535 along y and z: kernels stride over what is left. */
+static inline dim3 grid_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) {
+    const dim3 b = block_for(outer, rows, columns);
+    const ptrdiff_t x = (columns + b.x - 1)/b.x, y = (rows + b.y - 1)/b.y, z = (outer + b.z - 1)/b.z;
+    return dim3((unsigned)x, (unsigned)least(y, 65535), (unsigned)least(z, 65535));
+}""",
+    "copied": """\
+/* Copy from the device when it has done its work; 1 if that fails. */
+static int copied(void *to, const void *from, size_t bytes, cudaStream_t stream) {
+    const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+    return error != cudaSuccess || cudaStreamSynchronize(stream) != cudaSuccess;
+}""",
+    "find_range": """\
+static __global__ void extend_range(int64_t *range, const int64_t *values, ptrdiff_t count) {
+    for (ptrdiff_t n = THREAD_X; n < count; n += THREADS_X) {
+        atomicMin((long long *)range, (long long)values[n]);
+        atomicMax((long long *)range + 1, (long long)values[n]);
+    }
+}
+
+/* Find the least and the greatest of some integers on the device; 1 if that fails. */
+static int find_range(int64_t *range, const int64_t *values, ptrdiff_t count, void *scratch, cudaStream_t stream) {
+    range[0] = INT64_MAX;
+    range[1] = INT64_MIN;
+    cudaMemcpyAsync(scratch, range, 2*sizeof(int64_t), cudaMemcpyHostToDevice, stream);
+    LAUNCH(extend_range, dim3(256), dim3(256), stream, (int64_t *)scratch, values, count);
+    return copied(range, scratch, 2*sizeof(int64_t), stream);
+}""",
+    "find_asymmetry": """\
+static __global__ void note_asymmetry(int64_t *found, const real *a, ptrdiff_t n) {
+    for (ptrdiff_t i = THREAD_Y; i < n; i += THREADS_Y) {
+        for (ptrdiff_t j = THREAD_X; j < i; j += THREADS_X) {
+            if (a[i*n + j] != a[j*n + i] && (a[i*n + j] == a[i*n + j] || a[j*n + i] == a[j*n + i])) {
+                *found = 1;
+            }
+        }
+    }
+}
+
+/* Find out whether a matrix on the device is not symmetric; 1 if that fails. */
+static int find_asymmetry(int64_t *found, const real *a, ptrdiff_t n, void *scratch, cudaStream_t stream) {
+    *found = 0;
+    cudaMemcpyAsync(scratch, found, sizeof(int64_t), cudaMemcpyHostToDevice, stream);
+    LAUNCH(note_asymmetry, grid_for(1, n, n), block_for(1, n, n), stream, (int64_t *)scratch, a, n);
+    return copied(found, scratch, sizeof(int64_t), stream);
+}""",
+}
+"""The helpers of the host and the kernels that these launch, each before its callers."""
+
+DEVICE_HELPERS = {
+    "sigmoid": """\
+/* 1/(1 + exp(-x)) without overflow. */
+static inline real sigmoid(real x) {
+    const real small = exp(-fabs(x));
+    return (x < 0 ? small : (real)1)/(1 + small);
+}""",
+    "softplus": """\
+/* log(1 + exp(x)) without overflow. */
+static inline real softplus(real x) {
+    return (x < 0 ? (real)0 : x) + log1p(exp(-fabs(x)));
+}""",
+}
+"""The functions of numbers that C files translate for vectors, and CUDA files need not."""
+
+_NAMES = """
+    stream blockIdx threadIdx blockDim gridDim warpSize dim3 cudaStream_t cudaError_t cudaSuccess cudaGetLastError
+    cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH
+    THREAD_X THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10
+    norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate
+    clock extend_range note_asymmetry
+"""
+OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | DEVICE_HELPERS.keys()
+OWN_NAMES |= {f"{name}f" for name in OWN_NAMES}
+
+PREAMBLE = """\
+#ifdef __CUDACC_RTC__
+typedef long long int64_t;
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#else
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+typedef {type} real;
+#define THREAD_X ((ptrdiff_t)blockIdx.x*blockDim.x + threadIdx.x)
+#define THREAD_Y ((ptrdiff_t)blockIdx.y*blockDim.y + threadIdx.y)
+#define THREAD_Z ((ptrdiff_t)blockIdx.z*blockDim.z + threadIdx.z)
+#define THREADS_X ((ptrdiff_t)gridDim.x*blockDim.x)
+#define THREADS_Y ((ptrdiff_t)gridDim.y*blockDim.y)
+#define THREADS_Z ((ptrdiff_t)gridDim.z*blockDim.z)"""
+
+LAUNCH = """\
+#ifndef LAUNCH
+#define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#endif"""

@@ -1,0 +1,135 @@
+"""The laws of nests whose threads share memory: accesses in bounds, no two threads at one entry without a barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from math import gcd
+
+from sympy_tensordiff.codegen.ir.bounds import check_bounds
+from sympy_tensordiff.codegen.ir.facts import Prover, rows_of
+from sympy_tensordiff.codegen.ir.laws import NestLaws
+from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO, span
+from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import loops, subexpressions
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.implication import is_empty
+
+
+def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collection[str]) -> None:
+    """Raise VerificationError if a nest of blocks breaks a law.
+
+    All accesses are in bounds, no two threads write one entry of the result, and between two barriers no two threads
+    of a block touch one entry of a shared array unless both read.
+    """
+    coordinates = (*nest.blocks, *nest.entries, nest.x, nest.y)
+    body: tuple[Statement, ...] = (*nest.shared, *nest.body)
+    for name, extent in reversed(coordinates):
+        body = (span(name, ZERO, extent, body),)
+    sizes = {str(name) for _, extent in coordinates for name in extent.atoms()}
+    NestLaws({*known, *sizes}, [kernel.array], totals=[kernel.array]).check(body)
+    check_bounds(body, kernel, prover)
+    ranges = tuple([row for name, extent in coordinates for row in rows_of(span(name, ZERO, extent))])
+    shared = {alloc.name for alloc in nest.shared}
+    inside = {nest.x[0], nest.y[0]}
+    # The entries tell the block and one of the coordinates of a thread.
+    outside = inside - {{"x": nest.x, "y": nest.y}[nest.along][0]} if nest.along else inside
+    outside = outside | {name for name, _ in (*nest.blocks, *nest.entries)}
+    variables = {name for name, _ in coordinates} | {loop.variable for loop in loops(nest.body)}
+    phases = [_merged(accesses) for accesses in _phases(nest.body)]
+    pairs = [(pair, inside) for phase in phases for pair in combinations_with_replacement(phase, 2)]
+    pairs = [(pair, own) for pair, own in pairs if pair[0].array in shared]
+    stores = _merged([access for phase in phases for access in phase if access.array == kernel.array])
+    pairs += [(pair, outside) for pair in combinations_with_replacement(stores, 2)]
+    for (one, other), own in pairs:
+        if one.array == other.array and (one.is_write or other.is_write):
+            _check_apart(one, other, own, variables, ranges, prover)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A read or write of an array entry, and the rows that hold there."""
+
+    array: str
+    index: tuple[Affine, ...]
+    is_write: bool
+    rows: tuple[Row, ...]
+
+
+def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
+    """Yield the accesses between two barriers; a loop is gone through twice, as its end meets its start."""
+    found: list[_Access] = []
+    waiting: list[tuple[Statement, tuple[Row, ...]]] = [(statement, ()) for statement in reversed(body)]
+    while waiting:
+        statement, rows = waiting.pop()
+        if isinstance(statement, Barrier):
+            yield found
+            found = []
+        elif isinstance(statement, Loop | If):
+            inner = [(one, (*rows, *rows_of(statement))) for one in reversed(statement.body)]
+            waiting += inner * (2 if isinstance(statement, Loop) else 1)
+        elif isinstance(statement, Set):
+            reads = [node for node in subexpressions(statement.value) if isinstance(node, Load)]
+            found += [_Access(load.array, load.index, False, rows) for load in reads]
+            if isinstance(statement.target, Load):
+                found.append(_Access(statement.name, statement.index, True, rows))
+    yield found
+
+
+def _merged(accesses: Sequence[_Access]) -> list[_Access]:
+    """Return accesses that differ only in constants as one, with a variable for the constants of each axis."""
+    alike: dict[object, list[_Access]] = {}
+    for access in accesses:
+        key = access.array, access.is_write, tuple([form - form.constant for form in access.index])
+        alike.setdefault(key, []).append(access)
+    found = []
+    for group in alike.values():
+        first, *others = group
+        rows = [row for row in first.rows if all(row in other.rows for other in others)]
+        index = []
+        for axis, form in enumerate(first.index):
+            constants = sorted({access.index[axis].constant for access in group})
+            step = gcd(*(constant - constants[0] for constant in constants))
+            number = Affine.variable(f"number {axis}")
+            if step:
+                rows += [Row("ge", number), Row("ge", (constants[-1] - constants[0]) // step - number)]
+                form = form - form.constant + constants[0] + step * number
+            index.append(form)
+        found.append(_Access(first.array, tuple(index), first.is_write, tuple(rows)))
+    return found
+
+
+def _check_apart(
+    one: _Access,
+    other: _Access,
+    own: Collection[str],
+    variables: Collection[str],
+    ranges: Sequence[Row],
+    prover: Prover,
+) -> None:
+    """Raise VerificationError if two threads that differ in a coordinate of ``own`` may make two accesses."""
+    numbers = [f"number {axis}" for axis in range(len(one.index))]
+    # In differences, rows with a factor are tightened to integers.
+    step = {name: Affine.variable(f"step of {name}") for name in (*variables, *numbers)}
+    second = {name: Affine.variable(name) + step[name] for name in step}
+    rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
+    same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
+    for name, sign in product(sorted(own), (1, -1)):
+        system, equations = [*rows, Row("ge", sign * step[name] - 1)], list(same)
+        while equations:
+            form = equations.pop()
+            found = [(v, c) for v, c in form.terms if abs(c) == 1]
+            if not found:
+                system.append(Row("eq", form))
+                continue
+            variable, factor = found[0]
+            value = {variable: Affine.variable(variable) - factor * form}
+            system = [row.substitute(value) for row in system]
+            equations = [other.substitute(value) for other in equations]
+        if not is_empty(system, prover.facts):
+            raise VerificationError(f"two threads of {one.array} touch the entry {one.index} between two barriers")

@@ -1,0 +1,272 @@
+"""A static model of kernels on a device: figures of each launch, from its nest and the sizes of a call.
+
+Memory is read in sectors of 32 bytes. A warp of 32 threads that reads entries side by side needs as many sectors as
+the entries fill; one that reads entries apart needs one for each. The figures are counted at one warp in the middle of
+the grid, at the middle of each loop; nothing is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, prod
+from typing import Any, NamedTuple
+
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, kernels_of
+from sympy_tensordiff.codegen.ir.rename import claimed
+from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation, Scalar
+from sympy_tensordiff.codegen.ir.sizes import solve_sizes
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, block_nest
+from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Row
+
+WARP, SECTOR = 32, 32
+TYPICAL = 1024
+"""The sizes for which ``.plan`` shows the model."""
+
+Values = Mapping[Any, Any]
+
+
+class Figures(NamedTuple):
+    """The figures of one launch: counts of one thread, unless they say otherwise.
+
+    Attributes
+    ----------
+    name : str
+        The name of the kernel.
+    threads : int
+        The threads of the launch.
+    lanes : float
+        The part of the threads of all warps that has an entry, or a term of a sum, to compute.
+    loads, shared, operations : int
+        Reads of global and of shared arrays, and operations on numbers.
+    sectors : float
+        The sectors of a warp for the worst of the reads that occur most often, over those that its entries fill.
+    serial : int
+        The rounds of the longest nest of loops.
+    """
+
+    name: str
+    threads: int
+    lanes: float
+    loads: int
+    shared: int
+    operations: int
+    sectors: float
+    serial: int
+
+
+def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes of a call with those that the program computes from them."""
+    known = dict(sizes)
+    for size in program.sizes:
+        values = [int(form.evaluate(known)) for form in (size.lows or size.highs)]
+        known[size.name] = max(values) if size.lows else min(values)
+    return known
+
+
+def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[Figures]:
+    """Return the figures of the launches of a program, in which deals and tiles have blocks if ``device`` has any."""
+    program = device.program
+    known, shapes = computed_sizes(program, sizes), array_shapes(program)
+    found, taken = [], all_names(program)
+    nests: dict[str, BlockNest] = {}
+    for step in program.kernels if device.has_blocks else ():
+        nest = block_nest(step, device.deals, shapes, lambda wish: claimed(wish, taken))
+        nests |= {} if nest is None else {step.array: nest}
+    for step in program.kernels:
+        if isinstance(step, Kernel | Fused):
+            own = nests.get(step.array)
+            launch = _Threads(step, shapes, known) if own is None else _Blocks(own, known)
+            found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step)))
+    return found
+
+
+def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> int:
+    """Return the bytes of the temporaries of a call, without numbers of threads."""
+    known = computed_sizes(program, sizes)
+    own = {row.name for step in program.kernels if isinstance(step, Fused) for row in step.rows}
+    shapes = [array.shape for array in program.temporaries if array.name not in own]
+    return itemsize * sum(prod(max(0, int(form.evaluate(known))) for form in shape) for shape in shapes)
+
+
+class _Threads:
+    """The threads of a kernel that work for themselves, in the grid that the text of the module makes."""
+
+    def __init__(self, step: Kernel | Fused, shapes: Shapes, known: Values) -> None:
+        axes, first = common_axes(step), kernels_of(step)[0]
+        box = [max(0, int(form.evaluate(known))) for form in first.box(shapes)[: len(axes)]]
+        self.body = thread_nest(step, shapes)
+        for _ in axes:
+            (loop,) = self.body
+            assert isinstance(loop, Loop)
+            self.body = loop.body
+        self.shared: Sequence[Alloc] = ()
+        self.axes, self.box = axes, box
+        *outer, rows, columns = [1, 1, *box][-max(3, len(box)) :]
+        width = min(32 if len(box) > 1 else 256, _fitting(columns))
+        height = min(256 // width, _fitting(rows))
+        depth = min(256 // (width * height), 64, _fitting(prod(outer)))
+        self.block, self.extents = (width, height, depth), (columns, rows, prod(outer))
+        blocks = [ceil(extent / size) for extent, size in zip(self.extents, self.block, strict=True)]
+        self.start = [count // 2 * size for count, size in zip(blocks, self.block, strict=True)]
+        self.threads = prod(blocks) * ceil(prod(self.block) / WARP) * WARP
+        self.lanes = prod(box) / max(1, self.threads)
+
+    def lane(self, number: int) -> dict[str, int] | None:
+        """Return the axes of a thread of the warp; None if it has no entry."""
+        width, height, _ = self.block
+        inside = (number % width, number // width % height, number // (width * height))
+        at = [start + own for start, own in zip(self.start, inside, strict=True)]
+        if any(own >= extent for own, extent in zip(at, self.extents, strict=True)):
+            return None
+        values = dict(zip(self.axes[::-1][:2], at, strict=False))
+        rest = at[2]
+        for axis, extent in list(zip(self.axes, self.box, strict=True))[: max(0, len(self.axes) - 2)][::-1]:
+            values[axis] = rest % extent
+            rest //= extent
+        return values
+
+
+class _Blocks:
+    """The threads of a kernel whose blocks share memory."""
+
+    def __init__(self, nest: BlockNest, known: Values) -> None:
+        self.nest, self.body, self.shared = nest, nest.body, nest.shared
+        self.width, self.height = (int(extent.evaluate(known)) for _, extent in (nest.x, nest.y))
+        self.box = [(name, int(extent.evaluate(known))) for name, extent in (*nest.blocks, *nest.entries)]
+        self.each = {"x": self.width, "y": self.height, "": 1}[nest.along]
+        count = ceil(prod(extent for _, extent in self.box) / self.each)
+        self.middle = count // 2
+        self.threads = count * ceil(self.width * self.height / WARP) * WARP
+        self.lanes = prod(extent for _, extent in self.box) / (count * self.each)
+        for tile, extent, full in nest.tiles:
+            self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
+
+    def lane(self, number: int) -> dict[str, int] | None:
+        """Return the coordinates of a thread of the warp; None if it has no entry."""
+        x, y = number % self.width, number // self.width
+        if y >= self.height:
+            return None
+        values = {self.nest.x[0]: x, self.nest.y[0]: y}
+        rest = self.middle * self.each + {"x": x, "y": y, "": 0}[self.nest.along]
+        for name, extent in reversed(self.box):
+            values[name] = rest % extent
+            rest //= extent
+        return None if rest else values
+
+
+class _Count:
+    """Counts what one warp of a launch does."""
+
+    def __init__(self, launch: _Threads | _Blocks, shapes: Shapes, known: Values, itemsize: int) -> None:
+        self.launch, self.itemsize = launch, itemsize
+        self.shared = {alloc.name for alloc in launch.shared}
+        self.strides = {
+            name: [prod(int(form.evaluate(known)) for form in shape[axis + 1 :]) for axis in range(len(shape))]
+            for name, shape in shapes.items()
+        }
+        own = [launch.lane(number) for number in range(WARP)]
+        self.warp = [{**known, **lane} for lane in own if lane is not None]
+        self.loads = self.shared_loads = self.operations = self.serial = 0
+        self.worst: dict[int, float] = {}
+        """The worst ratio of sectors, by how often a read occurs."""
+
+    def figures(self, name: str) -> Figures:
+        """Return the figures of the launch."""
+        if self.warp:
+            self.count(self.launch.body, self.warp, 1)
+        sectors = self.worst[max(self.worst)] if self.worst else 1.0
+        counts = self.loads, self.shared_loads, self.operations
+        return Figures(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
+
+    def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
+        """Count what some threads do in statements that run several times."""
+        for statement in body:
+            if isinstance(statement, If):
+                inside = [lane for lane in warp if _holds(statement.conditions, lane)]
+                self.count(statement.body, inside, times if inside else 0)
+            elif isinstance(statement, Loop):
+                rounds, inner = _middle(statement, warp)
+                self.serial = max(self.serial, times * rounds)
+                self.count(statement.body, inner, times * rounds)
+            elif isinstance(statement, Set) and times:
+                self.count_value(statement, warp, times)
+
+    def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
+        """Count the operations and reads of a statement."""
+        if isinstance(statement.value, Ends | Identity):
+            return
+        nodes = list(subexpressions(statement.value))
+        self.operations += times * (bool(statement.reduction) + sum(map(_work, nodes)))
+        for load in dict.fromkeys(node for node in nodes if isinstance(node, Load)):
+            if load.array in self.shared:
+                self.shared_loads += times
+                continue
+            self.loads += times
+            try:
+                ratio = self.sectors(load, warp)
+            except (KeyError, TypeError, VerificationError):
+                continue  # data select the entry
+            self.worst[times] = max(ratio, self.worst.get(times, 0.0))
+
+    def sectors(self, load: Load, warp: Sequence[Values]) -> float:
+        """Return the sectors that a warp reads over those that its entries fill."""
+        strides = self.strides[load.array]
+        places = {
+            sum(int(form.evaluate(lane)) * stride for form, stride in zip(load.index, strides, strict=True))
+            for lane in warp
+        }
+        touched = {place * self.itemsize // SECTOR for place in places}
+        return len(touched) / ceil(len(places) * self.itemsize / SECTOR)
+
+
+def _work(node: Scalar) -> int:
+    """Return the operations of a node, without those of its arguments."""
+    if not isinstance(node, Operation):
+        return 0
+    return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
+
+
+def _holds(rows: Sequence[Row], lane: Values) -> bool:
+    """Whether rows hold for a thread."""
+    values = [(row, int(row.form.evaluate(lane))) for row in rows]
+    return all(v >= 0 if r.kind == "ge" else v == 0 if r.kind == "eq" else v % r.modulus == 0 for r, v in values)
+
+
+def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
+    """Return the rounds of a loop, the most of all threads, and the threads in the middle of them."""
+    most, inner = 0, []
+    for lane in warp:
+        low = max(ceil(b.form.evaluate(lane) / b.divisor) for b in loop.lows)
+        high = min(b.form.evaluate(lane) // b.divisor for b in loop.highs)
+        step = int(loop.step.evaluate(lane)) if isinstance(loop.step, Affine) else loop.step
+        rounds = max(0, (high - low) // step + 1 if step > 0 else high - low + 1)
+        most = max(most, rounds)
+        inner.append({**lane, loop.variable: low + rounds // 2 * step})
+    return most, inner
+
+
+def _fitting(extent: int) -> int:
+    """Return the least power of two that is not below an extent."""
+    return 1 << max(0, extent - 1).bit_length()
+
+
+def describe_model(program: Program) -> Iterator[str]:
+    """Yield the lines of ``.plan`` about the figures of the launches, at sizes of `TYPICAL`."""
+    device = on_device(program)
+    names = {a.name for a in program.arguments if a.kind == "integer"}
+    names |= {solved.name for solved in solve_sizes(program.arguments)}
+    sizes = dict.fromkeys(names, TYPICAL)
+    found, memory = figures(device, sizes), temporary_bytes(device.program, sizes) / 2**20
+    where = f" for sizes of {TYPICAL}" if sizes else ""
+    yield f"model of a device{where}, in float64: {len(found)} launches, {memory:.3g} MB of temporaries"
+    for one in found:
+        per = one.loads / max(1, one.operations)
+        yield (
+            f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation, "
+            f"{one.sectors:.2g} of the ideal sectors, {one.serial} rounds"
+        )

@@ -1,0 +1,158 @@
+"""Values of pairs that are computed again where they are summed, instead of stored: O(n) memory for sums over n x n.
+
+Distances, kernels of Gaussians and other values of two points are large arrays of small ones. A device computes such a
+value several times in less time than it takes to write and read it, and for many points there is no memory for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from math import prod
+
+from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, let
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.rename import Renaming, unique
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import (
+    Around,
+    all_names,
+    array_shapes,
+    loads,
+    loops,
+    operations,
+    own_names,
+    rewrite,
+    rewrite_scalar,
+    scalars,
+    subexpressions,
+    walk,
+)
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
+
+MAX_TIMES = 8
+"""The most times that a value is computed."""
+
+MAX_ROUNDS = 24
+"""The most rounds of the loops in one value."""
+
+
+def recomputed(program: Program) -> Program:
+    """Return a program in which values of pairs of rows of smaller arrays are not stored.
+
+    Law: every result is the same. A program that compares numbers for equality is returned as it is: compilers may
+    round a value in two kernels in two ways.
+    """
+    if not {"eq", "ne"}.isdisjoint(map(str, operations(program))):
+        return program
+    for array in program.temporaries:
+        shapes = array_shapes(program)
+        steps = [step for step in program.kernels if array.name in (step.array, *uses(step).arrays)]
+        first, *users = steps
+        if not (type(first) is Kernel and first.array == array.name and _is_of_pairs(first, shapes)):
+            continue
+        if users and all(type(user) is Kernel for user in users):
+            kernels = [user for user in users if isinstance(user, Kernel)]
+            times = [_times(user, array.name, shapes) for user in kernels]
+            if None not in times and sum(filter(None, times)) <= MAX_TIMES:
+                new = {user.array: _with_values(user, first, all_names(program)) for user in kernels}
+                kept = [step for step in program.kernels if step is not first]
+                named = {user.array for user in kernels}
+                changed = [new[step.array] if step.array in named and step in users else step for step in kept]
+                program = program.with_steps(changed, gone={array.name})
+    return program
+
+
+def _degree(shape: Sequence[Affine]) -> int:
+    """Return the number of extents that are no constants."""
+    return sum(not extent.is_constant for extent in shape)
+
+
+def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
+    """Whether a kernel fills an array of values that each need a few entries of arrays with fewer long axes."""
+    own = _degree(shapes[kernel.array])
+    lengths = [_rounds(loop) for loop in loops(kernel.body)]
+    if own < 2 or None in lengths or prod(filter(None, lengths)) > MAX_ROUNDS:
+        return False
+    reads = [load for load in loads(kernel.body) if load.array != kernel.array]
+    return all(_degree(shapes[load.array]) < own and not data_entries(load.index) for load in reads)
+
+
+def _rounds(loop: Loop) -> int | None:
+    """Return the rounds of a loop if they are constant."""
+    forms = [loop.highs[0].form, loop.lows[0].form]
+    is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
+    return (forms[0] - forms[1]).constant + 1 if is_plain and all(f.is_constant for f in forms) else None
+
+
+def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
+    """Return how often a kernel computes each value of an array; None where that grows with the sizes, where the read
+    is not certain, or where there is no sum.
+    """
+    total = 0
+    for statement, around in walk(user.body):
+        found = _reads(statement, array)
+        if not found:
+            continue
+        around_loops = [one for one in around if isinstance(one, Loop)]
+        ranges = {loop.variable: _rounds(loop) for loop in around_loops}
+        ranges |= {
+            axis: extent.constant if extent.is_constant else None
+            for axis, extent in zip(user.axes, shapes[user.array], strict=True)
+        }
+        is_summed = any(_rounds(loop) is None for loop in around_loops)
+        assert isinstance(statement, Set)
+        nodes = list(subexpressions(statement.value))
+        is_chosen = any(isinstance(node, Operation) and node.function == "select" for node in nodes)
+        if isinstance(user, Scatter) or not is_summed or is_chosen:
+            return None
+        for load in found:
+            atoms = {str(atom) for form in load.index for atom in form.atoms()}
+            outside = [length for name, length in ranges.items() if name not in atoms]
+            if None in outside or data_entries(load.index):
+                return None
+            total += prod(filter(None, outside))
+    return total
+
+
+def _reads(statement: Statement, array: str) -> list[Load]:
+    """Return the different reads of an array in a statement, without its body."""
+    if not isinstance(statement, Set):
+        return []
+    found = [node for node in scalars([statement]) if isinstance(node, Load) and node.array == array]
+    return list(dict.fromkeys(found))
+
+
+def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
+    """Return a kernel that computes the values of another one where it reads them."""
+    used = set(own_names(user))
+    *before, store = kernel.body
+    assert isinstance(store, Set)
+
+    def fresh(name: str) -> str:
+        """Return an unused name."""
+        used.add(found := unique(name, taken, used))
+        return found
+
+    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return a statement after those that compute what it reads."""
+        made: list[Statement] = []
+        values: dict[Load, Name] = {}
+        for load in _reads(statement, kernel.array):
+            names = {name: fresh(name) for name in own_names(kernel) if name not in kernel.axes}
+            renaming = Renaming(names, forms=dict(zip(kernel.axes, load.index, strict=True)))
+            values[load] = Name(fresh(f"{kernel.array}_value"))
+            made += [*renaming.body(tuple(before)), let(values[load].name, renaming.value(store.value))]
+        if isinstance(statement, Set) and values:
+
+            def chosen(part: Scalar) -> Scalar:
+                """Return the value in place of a read."""
+                return values.get(part, part) if isinstance(part, Load) else part
+
+            statement = replace(statement, value=rewrite_scalar(statement.value, chosen))
+        return (*made, statement)
+
+    return replace(user, body=rewrite(user.body, change))

@@ -1,0 +1,158 @@
+"""The static model of kernels on a device: figures that are counted by hand, and those of the schedules with blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.loops import Barrier
+from sympy_tensordiff.codegen.ir.rename import claimed
+from sympy_tensordiff.codegen.ir.walk import all_names, statements
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
+from sympy_tensordiff.codegen.schedule.blocks import block_nest
+from sympy_tensordiff.codegen.schedule.gpu_model import figures, temporary_bytes
+from sympy_tensordiff.codegen.schedule.launches import on_device, on_device_in_blocks
+from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.errors import VerificationError
+
+i, j, k, d, n, m, p = td.indices("i j k d n m p")
+A, B, C = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p)), td.TensorSymbol("C", (n, p))
+x, y, w = td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("w", 3)
+X, b = td.TensorSymbol("X", (n, 3)), td.TensorSymbol("b", n)
+Q, K, V, G = (td.TensorSymbol(name, (n, m)) for name in "QKVG")
+
+PRODUCT = td.TensorComprehension(td.IndexedSum(A[i, k] * B[k, j], (k, 0, m - 1)), (i, n), (j, p))
+DISTANCE = td.IndexedSum((X[i, d] - X[j, d]) ** 2, (d, 0, 2))
+PAIRS = td.IndexedSum(td.IndexedSum(sympy.exp(-DISTANCE) * b[j] * b[i], (j, 0, n - 1)), (i, 0, n - 1))
+WINDOWS = td.TensorComprehension(td.IndexedSum(x[i + k] * w[k], (k, 0, 2)), (i, n - 2))
+
+
+def launches(arguments, results, schedule, **sizes):
+    program = prepared(build_program(arguments, results, library=False, rows=False), "cuda")
+    device = schedule(program)
+    return device, figures(device, sizes)
+
+
+def test_figures_by_hand():
+    """A product of matrices by one thread per entry: a warp reads one row of the first, columns side by side."""
+    left, right = td.TensorSymbol("L", (512, 64)), td.TensorSymbol("R", (64, 512))
+    device, (one,) = launches((left, right), left @ right, on_device)
+    assert one == ("fill_result", 512 * 512, 1.0, 128, 0, 128, 1.0, 64)
+    assert temporary_bytes(device.program, {}) == 0
+    _, (other,) = launches((left,), left @ left.T, on_device)
+    assert other.sectors == 4.0  # 32 sectors of 32 bytes, of which 8 would hold the entries
+    _, (short,) = launches((x,), 2 * x, on_device, n=100)
+    assert (short.threads, short.lanes) == (128, 100 / 128)
+
+
+def test_products_read_global_memory_64_times_less():
+    sizes = {"n": 1024, "m": 1024, "p": 1024}
+    gradients = td.vjp(PRODUCT, (A, B), C)
+    _, before = launches((A, B, C), gradients, on_device, **sizes)
+    _, after = launches((A, B, C), gradients, on_device_in_blocks, **sizes)
+    products = [one for one in after if one.shared]
+    assert len(products) == 2 and all(one.loads == 512 and one.operations == 2 * 16 * 1024 for one in products)
+    assert max(one.sectors for one in after) == 1.0 < max(one.sectors for one in before) == 4.0
+    assert min(one.lanes for one in after) == 1.0
+    (old, new) = (max(one.loads / one.operations for one in found if one.serial > 9) for found in (before, after))
+    assert old == 64 * new
+
+
+def test_pairs_need_no_memory():
+    for schedule in (on_device, on_device_in_blocks):
+        device, _ = launches((X, b), td.gradient(PAIRS, (X, b)), schedule, n=100)
+        arguments = 8 * 4 * 10**5
+        assert temporary_bytes(device.program, {"n": 10**5}) <= 4 * arguments
+    device, found = launches((X, b), td.gradient(PAIRS, (X, b)), on_device_in_blocks, n=10**5)
+    assert len(found) == 2 and temporary_bytes(device.program, {"n": 10**5}) == 0
+    # A value that is compared with a maximum has to be the same number in both places: it is stored.
+    most = td.IndexedMax(sympy.exp(-DISTANCE) * b[j], (j, 0, n - 1))
+    device, _ = launches((X, b), td.gradient(td.IndexedSum(most, (i, 0, n - 1)), b), on_device_in_blocks, n=9)
+    assert any(len(array.shape) == 2 for array in device.program.temporaries)
+
+
+@pytest.mark.parametrize("count", [10**7, 5000, 40])
+def test_reductions_have_two_launches_and_no_serial_tail(count):
+    _, found = launches((x,), td.IndexedSum(sympy.sin(x[i]) ** 2, (i, 0, n - 1)), on_device_in_blocks, n=count)
+    assert len(found) <= 2 and max(one.serial for one in found) <= 256
+    assert all(one.sectors == 1.0 for one in found)
+    columns = td.TensorComprehension(td.IndexedSum(A[i, j] * x[i], (i, 0, n - 1)), (j, m))
+    _, found = launches((A, x), columns, on_device_in_blocks, n=count, m=7)
+    assert len(found) <= 2 and max(one.serial for one in found) <= 5000
+
+
+def test_attention_is_coalesced():
+    attention = td.softmax(Q @ K.T, axis=1) @ V
+    _, found = launches((Q, K, V, G), td.vjp(attention, (Q, K, V), G), on_device_in_blocks, n=1024, m=64)
+    assert max(one.sectors for one in found) == 1.0 and min(one.lanes for one in found) == 1.0
+    assert len(found) == 17 and max(one.serial for one in found) <= 256
+    products = [one for one in found if one.operations > 1000]
+    assert len(products) == 5 and all(one.loads / one.operations < 0.02 for one in products)
+
+
+def nest_of(arguments, results):
+    device, _ = launches(arguments, results, on_device_in_blocks, n=99, m=99, p=99)
+    prover, taken = Prover(device.program), all_names(device.program)
+    kernel = device.program.kernels[0]
+    nest = block_nest(kernel, device.deals, prover.shapes, lambda wish: claimed(wish, taken))
+    return nest, kernel, prover
+
+
+@pytest.mark.parametrize("case", [((A, B), PRODUCT), ((x,), td.sum(x**2)), ((A, y), A @ y), ((A, x), A.T @ x)])
+def test_nests_without_a_barrier_are_refused(case):
+    """Each of the barriers is needed, and all accesses are proved to be apart with them."""
+    nest, kernel, prover = nest_of(*case)
+    known = all_names_of(prover)
+    check_blocks(nest, kernel, prover, known)
+    barriers = sum(isinstance(one, Barrier) for one in statements(nest.body))
+    assert barriers >= 2
+    for number in range(barriers):
+        with pytest.raises(VerificationError, match=r"two threads of .* touch the entry"):
+            check_blocks(replace(nest, body=without(nest.body, number)), kernel, prover, known)
+    if nest.blocks:  # the others are guarded in the nest itself
+        with pytest.raises(VerificationError, match="axis 0 of"):
+            check_blocks(replace(nest, blocks=wider(nest.blocks)), kernel, prover, known)
+
+
+def all_names_of(prover):
+    names = {str(atom) for shape in prover.shapes.values() for form in shape for atom in form.atoms()}
+    return {*names, *prover.shapes}
+
+
+def wider(axes):
+    return tuple([(name, extent + 1) for name, extent in axes])
+
+
+def without(body, number):
+    """Statements without one of their barriers."""
+    found, count = [], [number]
+
+    def visit(part):
+        result = []
+        for one in part:
+            if isinstance(one, Barrier):
+                count[0] -= 1
+                if count[0] == -1:
+                    continue
+            elif hasattr(one, "body"):
+                one = replace(one, body=tuple(visit(one.body)))
+            result.append(one)
+        return result
+
+    found = visit(body)
+    return tuple(found)
+
+
+def test_the_plan_shows_the_model():
+    plan = td.lambdify((A, B), PRODUCT, "cuda").plan
+    assert "model of a device for sizes of 1024, in float64: 2 launches, 8 MB of temporaries" in plan
+    assert "fill_result: 1048576 threads, 100 % of lanes, 1 loads per operation, 1 of the ideal sectors" in plan
+    text = td.generate_code((x, w), WINDOWS, "cuda_c")
+    plan = td.lambdify((X, b), td.gradient(PAIRS, (X, b)), "cuda").plan
+    assert "computed again where they are summed, instead of stored: t" in plan
+    assert "__shared__" not in text and "__syncthreads" not in text  # short sums stay in the thread
